@@ -1,0 +1,4 @@
+// Command pioneer-super supervises trees of coding agents.
+package main
+
+func main() {}
