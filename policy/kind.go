@@ -1,7 +1,13 @@
 package policy
 
-// Kind is the class of side effect that a tool call has (seed 000, "Evaluation
-// Flow"). Modes speak about kinds; rules speak about surfaces.
+import (
+	"fmt"
+	"slices"
+)
+
+// Kind is the class of side effect that a tool call has. Modes speak about
+// kinds; rules speak about surfaces. The zero value is no kind, and every mode
+// denies what has none.
 type Kind string
 
 const (
@@ -17,3 +23,19 @@ const (
 	KindInternal          Kind = "internal"
 	KindUnknown           Kind = "unknown"
 )
+
+var kinds = [...]Kind{
+	KindFileRead, KindFileWrite, KindShellCommand, KindNetwork, KindMCPRead, KindMCPWriteOrUnknown,
+	KindDynamicSkillTool, KindComputerUse, KindTaskSubagent, KindInternal, KindUnknown,
+}
+
+// Kinds returns the eleven kinds in the order in which the model lists them.
+func Kinds() []Kind { return slices.Clone(kinds[:]) }
+
+// ParseKind reads the name of a kind. Case counts.
+func ParseKind(s string) (Kind, error) {
+	if slices.Contains(kinds[:], Kind(s)) {
+		return Kind(s), nil
+	}
+	return "", fmt.Errorf("unknown action kind %q, expected one of %s", s, join(kinds[:]))
+}
