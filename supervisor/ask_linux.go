@@ -23,11 +23,11 @@ const (
 
 // askHuman brings a wish to whoever may answer: a human endpoint, else a foreign
 // parent, else nobody, which is a denial at once.
-func (t *tree) askHuman(ctx context.Context, w *wish, v verdict, row audit.Event, digest string) (grant policy.GrantVector, by audit.Decider, res control.Result, ok bool) {
+func (t *tree) askHuman(ctx context.Context, w *wish, v verdict, row audit.Event, digest string) (grant policy.GrantVector, by wire.DecisionSource, res control.Result, ok bool) {
 	q := t.question(w, v, digest)
 	answer, err := t.live(ctx, w.s, q, row, w)
 	if err != nil {
-		by = audit.Unavailable(err.Error())
+		by = wire.Unavailable(err.Error())
 		row.Kind, row.Decision, row.DecidedBy, row.Reason = audit.ApprovalResolved, "deny", by, err.Error()
 		if errors.Is(err, context.Canceled) {
 			row.Decision, row.Reason = "cancelled", "the asker is gone"
@@ -107,7 +107,7 @@ type liveAnswer struct {
 	who      string // "the human", "the parent session"
 	byWord   string // "human", "parent"
 	proof    string
-	by       audit.Decider
+	by       wire.DecisionSource
 	grant    policy.GrantVector
 }
 
@@ -129,7 +129,7 @@ func (t *tree) live(ctx context.Context, s *session, q control.Question, row aud
 	if err != nil {
 		return liveAnswer{}, err
 	}
-	out := liveAnswer{decision: a.Decision, reason: a.Reason, who: "the human", byWord: "human", proof: string(a.Proof), by: audit.User("dialog")}
+	out := liveAnswer{decision: a.Decision, reason: a.Reason, who: "the human", byWord: "human", proof: string(a.Proof), by: wire.ByUser("dialog")}
 	for _, key := range a.Offers {
 		switch key {
 		case keyWorkspace:
@@ -141,15 +141,6 @@ func (t *tree) live(ctx context.Context, s *session, q control.Question, row aud
 		}
 	}
 	return out, nil
-}
-
-// asked tells the journal what waits for an answer; "" says that it was settled.
-func (t *tree) asked(s *session, id, what string) {
-	kind := registry.AskOpened
-	if what == "" {
-		kind = registry.AskClosed
-	}
-	t.store.Append(registry.Event{Kind: kind, Session: s.id, Ask: id, Text: what}, false)
 }
 
 // question is what a human is shown: the record, why it is asked, and what an
@@ -289,7 +280,7 @@ func (t *tree) decideOnly(ctx context.Context, s *session, role string, r *contr
 	switch v.action {
 	case policy.Allow:
 		row.Kind, row.Decision, row.Cached = audit.DecisionAllowed, "allow", v.grant != nil
-		row.DecidedBy = audit.Rule(v.surface, v.decision.Rule.Pattern, v.decision.Rule.Origin.Authority)
+		row.DecidedBy = wire.ByRule(v.surface, v.decision.Rule.Pattern, v.decision.Rule.Origin.Authority)
 		if err := t.log.Write(row); err != nil {
 			return notRecorded(err)
 		}
@@ -297,7 +288,7 @@ func (t *tree) decideOnly(ctx context.Context, s *session, role string, r *contr
 		return res
 	case policy.Deny:
 		row.Kind, row.Decision = audit.DecisionDenied, "deny"
-		row.DecidedBy = audit.Rule(v.surface, v.decision.Rule.Pattern, v.decision.Rule.Origin.Authority)
+		row.DecidedBy = wire.ByRule(v.surface, v.decision.Rule.Pattern, v.decision.Rule.Origin.Authority)
 		t.log.Write(row)
 		res.Exit, res.Verdict, res.By, res.Reason = 10, "deny", "rule", denial(v)
 		return res
@@ -308,7 +299,7 @@ func (t *tree) decideOnly(ctx context.Context, s *session, role string, r *contr
 	t.asked(s, q.ID, "")
 	row.Kind = audit.ApprovalResolved
 	if err != nil {
-		row.Decision, row.Reason, row.DecidedBy = "deny", err.Error(), audit.Unavailable(err.Error())
+		row.Decision, row.Reason, row.DecidedBy = "deny", err.Error(), wire.Unavailable(err.Error())
 		t.log.Write(row)
 		res.Exit, res.Verdict, res.By, res.Reason = 12, "deny", "nobody", unavailable(err)
 		return res

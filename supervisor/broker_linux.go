@@ -54,6 +54,8 @@ type wish struct {
 type plan struct {
 	profile sandbox.Profile
 	report  sandbox.Report
+	// off: not even the envelope, because the tree was started without one.
+	off bool
 }
 
 // verdict is the outcome of recorded authority, grants included.
@@ -207,7 +209,12 @@ func (t *tree) shellText(w *wish, c *control.Command, o shell.Options, rec *poli
 		text = c.Text
 	}
 	rec.Text = text
-	rec.Argv = append(append([]string{c.Shell}, fixed...), text, name)
+	if err := control.CheckOptions(c.Options); err != nil {
+		return failed("%v", err), false
+	}
+	// -c comes last: it takes the text.
+	rec.Argv = append([]string{c.Shell}, fixed[:len(fixed)-1]...)
+	rec.Argv = append(append(rec.Argv, c.Options...), "-c", text, name)
 	rec.Argv = append(rec.Argv, o.Args...)
 	found, err := w.k.question(keeper.Order{Lookup: &keeper.Lookup{Word: bin}})
 	if err != nil {
@@ -357,7 +364,7 @@ func (t *tree) ours(s *session) []string {
 
 // settle decides a wish: recorded authority, grants, tickets, then a human. With
 // ok it may run, with that grant.
-func (t *tree) settle(ctx context.Context, w *wish) (grant policy.GrantVector, by audit.Decider, res control.Result, ok bool) {
+func (t *tree) settle(ctx context.Context, w *wish) (grant policy.GrantVector, by wire.DecisionSource, res control.Result, ok bool) {
 	v := t.judge(w)
 	t.plan(w, policy.GrantVector{})
 	w.record.Plan = w.profile.profile.String()
@@ -366,10 +373,10 @@ func (t *tree) settle(ctx context.Context, w *wish) (grant policy.GrantVector, b
 	row := t.row(w, v, digest)
 	switch v.action {
 	case policy.Allow:
-		by = audit.Rule(v.surface, v.decision.Rule.Pattern, v.decision.Rule.Origin.Authority)
+		by = wire.ByRule(v.surface, v.decision.Rule.Pattern, v.decision.Rule.Origin.Authority)
 		if v.grant != nil {
 			grant = v.grant.Vector
-			by = audit.Grant(v.surface, v.grant.From)
+			by = wire.ByGrant(v.surface, v.grant.From)
 			row.Cached = true
 		}
 		row.Kind, row.Decision, row.DecidedBy = audit.DecisionAllowed, "allow", by
@@ -380,7 +387,7 @@ func (t *tree) settle(ctx context.Context, w *wish) (grant policy.GrantVector, b
 	case policy.Ask:
 		if t.tickets.take(w.s.id, ticketBinding(w.s, w.record)) {
 			row.Kind, row.Decision, row.Cached = audit.DecisionAllowed, "allow", true
-			row.DecidedBy = audit.Grant(v.surface, "the answer to the same command, given a moment ago")
+			row.DecidedBy = wire.ByGrant(v.surface, "the answer to the same command, given a moment ago")
 			if err := t.log.Write(row); err != nil {
 				return grant, by, notRecorded(err), false
 			}
@@ -388,7 +395,7 @@ func (t *tree) settle(ctx context.Context, w *wish) (grant policy.GrantVector, b
 		}
 		return t.askHuman(ctx, w, v, row, digest)
 	}
-	by = audit.Rule(v.surface, v.decision.Rule.Pattern, v.decision.Rule.Origin.Authority)
+	by = wire.ByRule(v.surface, v.decision.Rule.Pattern, v.decision.Rule.Origin.Authority)
 	row.Kind, row.Decision, row.DecidedBy = audit.DecisionDenied, "deny", by
 	t.log.Write(row)
 	return grant, by, refused("rule", "%s", denial(v)), false
@@ -551,15 +558,12 @@ func (t *tree) plan(w *wish, grant policy.GrantVector) error {
 }
 
 func (t *tree) planFor(s *session, grant policy.GrantVector, agent bool, adapter *Adapter) (plan, error) {
-	if t.root.NoEnvelope {
-		p, r := sandbox.Unconfined()
-		if !s.restricted() || grant.SandboxOff {
-			return plan{p, r}, nil
-		}
-	}
 	if !s.restricted() || grant.SandboxOff || agent && adapter != nil {
 		p, r := sandbox.EnvelopeOnly(t.host)
-		return plan{p, r}, nil
+		if t.root.NoEnvelope {
+			r.Degradations = append(r.Degradations, "no envelope")
+		}
+		return plan{p, r, t.root.NoEnvelope}, nil
 	}
 	req := sandbox.Request{
 		Workspace: s.snap.Sandbox.Workspace, Cwd: s.snap.Sandbox.Cwd, Home: t.root.Home,
@@ -583,11 +587,10 @@ func (t *tree) planFor(s *session, grant policy.GrantVector, agent bool, adapter
 		}
 	}
 	if agent {
-		req.WriteRoots = append(req.WriteRoots, s.channelDirs()...)
+		req.Session = append(req.Session, s.channelDirs()...)
 	}
-	req.ReadRoots = append(req.ReadRoots, s.ctl)
 	p, r, err := sandbox.Plan(req)
-	return plan{p, r}, err
+	return plan{p, r, false}, err
 }
 
 // offered is what an answer to this wish may give.
@@ -623,11 +626,7 @@ func (t *tree) row(w *wish, v verdict, digest string) audit.Event {
 }
 
 // run carries the record out: intent first, then the keeper, then the answer.
-func (t *tree) run(ctx context.Context, w *wish, grant policy.GrantVector, by audit.Decider, conn *control.Conn, started chan<- *command) control.Result {
-	defer func() {
-		// A keeper that was not told to run anything is let go; one that was
-		// ignores this: its socket stays open in its command.
-	}()
+func (t *tree) run(ctx context.Context, w *wish, grant policy.GrantVector, by wire.DecisionSource, conn *control.Conn, started chan<- *command) control.Result {
 	if err := t.plan(w, grant); err != nil {
 		w.k.release()
 		return failed("sandbox: %v", err)
@@ -668,8 +667,8 @@ func (t *tree) run(ctx context.Context, w *wish, grant policy.GrantVector, by au
 	}
 	order := keeper.Order{Run: &keeper.Run{
 		Command: c.id, File: w.program, Argv: w.record.Argv, Env: withEnv(w.env, "PWD="+w.dir.Real), Umask: w.record.Umask,
-		Dir: w.dir, Terminal: slices.Contains(w.record.Streams[:], string(sandbox.StreamTerminal)),
-		Profile: w.profile.profile, Streams: w.record.Streams,
+		Dir: w.dir, Terminal: slices.Contains(w.record.Streams[:], string(sandbox.KindTerminal)),
+		Profile: w.profile.profile, Unconfined: w.profile.off, Streams: w.record.Streams,
 	}}
 	for _, word := range w.record.Words {
 		order.Run.Pinned = append(order.Run.Pinned, keeper.File{Path: word.File.Path, Dev: word.File.Dev, Ino: word.File.Ino, SHA256: word.File.SHA256})

@@ -23,8 +23,9 @@ var errKeeperGone = errors.New("the keeper of this command is gone")
 
 // keeperProcess is the supervisor's side of one keeper.
 type keeperProcess struct {
-	pid  int
-	conn *control.Conn
+	pid   int
+	stage int
+	conn  *control.Conn
 	// ask serialises questions; found carries the one answer that is due.
 	ask   sync.Mutex
 	found chan keeper.File
@@ -137,6 +138,7 @@ func (p *pool) start() (*keeperProcess, error) {
 		k.conn.Close()
 		return nil, fmt.Errorf("keeper %d did not start: %w", pid, err)
 	}
+	k.stage = first.Ready.Stage
 	go k.read()
 	return k, nil
 }

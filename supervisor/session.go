@@ -204,4 +204,3 @@ func unshown(name string) bool {
 	}
 	return strings.HasPrefix(name, "LC_")
 }
-

@@ -70,7 +70,7 @@ func (t *tree) spawn(ctx context.Context, parent *session, caller *command, conn
 	for _, line := range narrowed {
 		conn.Send(control.Message{Notice: &control.Notice{Text: line}})
 	}
-	grant, by := policy.GrantVector{}, audit.Operator()
+	grant, by := policy.GrantVector{}, wire.ByRule("spawn", "*", "operator")
 	if parent != nil {
 		w.queries = append(w.queries, policy.Query{Surface: "task", Kind: policy.KindTaskSubagent, Tool: "spawn", Values: []string{commandLine(w.record)}, Floor: policy.Allow, Home: t.root.Home})
 		if grant, by, res, ok = t.settle(ctx, w); !ok {
@@ -318,7 +318,7 @@ func (t *tree) agentEnvironment(w *wish, s *session) []string {
 
 // interactive says whether the agent has a terminal of its own.
 func interactive(w *wish) bool {
-	terminal := w.record.Streams[0] == string(sandbox.StreamTerminal) && w.record.Streams[1] == string(sandbox.StreamTerminal)
+	terminal := w.record.Streams[0] == string(sandbox.KindTerminal) && w.record.Streams[1] == string(sandbox.KindTerminal)
 	if w.adapter != nil && w.adapter.Interactive != nil {
 		return w.adapter.Interactive(w.record.Argv, terminal)
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -155,8 +154,7 @@ func front(c *cli.Context, places registry.Places, request *control.Request) err
 	}
 	cl := &client{conn: conn, human: human}
 	if human != nil {
-		desk := &desk{human: human, conn: conn}
-		desk.start()
+		desk := newDesk(human, conn)
 		cl.questions = desk.take
 		human.SetHooks(terminal.Hooks{Stop: func() { cl.stop(int(unix.SIGTERM)) }, Waiting: desk.waiting})
 	}
@@ -332,13 +330,3 @@ func readFile(flag, path string) (*control.File, error) {
 func findPlaces() (registry.Places, error) {
 	return registry.FindPlaces(os.Getenv, os.Getuid())
 }
-
-
-// desk is the human endpoint of this front: questions one at a time, in order.
-type desk struct {
-	human *terminal.Human
-	conn  *control.Conn
-	queue queue
-}
-
-func (d *desk) start() { go d.serve(context.Background()) }

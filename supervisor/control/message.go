@@ -1,5 +1,7 @@
 package control
 
+import "fmt"
+
 // Protocol is the version of the frames. Client and supervisor of different
 // versions do not talk: the client leaves with 125 and names both.
 const Protocol = 1
@@ -74,6 +76,8 @@ type Command struct {
 	// Text is shell text; Shell names the shell whose text it is, "bash" or "sh".
 	Text  string `json:"text,omitempty"`
 	Shell string `json:"shell,omitempty"`
+	// Options are further options of that shell; see ShellOption.
+	Options []string `json:"options,omitempty"`
 	// Form, if not empty, names a way of calling a shell that is always an ask:
 	// "standard input", "interactive", "login", "zsh", "options".
 	Form string `json:"form,omitempty"`
@@ -84,6 +88,35 @@ type Command struct {
 	Umask int `json:"umask"`
 	// Streams says what 0, 1 and 2 are; the keeper checks it against what it gets.
 	Streams [3]string `json:"streams"`
+}
+
+// ShellOption says whether a name may follow -o or +o: those that change how a
+// shell fails, and nothing that changes which commands a text runs.
+func ShellOption(name string) bool {
+	switch name {
+	case "errexit", "nounset", "noglob", "pipefail":
+		return true
+	}
+	return false
+}
+
+// CheckOptions refuses options of a shell other than -e, -u, -f and -o with a
+// ShellOption, or their opposites.
+func CheckOptions(options []string) error {
+	for i := 0; i < len(options); i++ {
+		switch o := options[i]; o {
+		case "-e", "+e", "-u", "+u", "-f", "+f":
+		case "-o", "+o":
+			i++
+			if i < len(options) && ShellOption(options[i]) {
+				continue
+			}
+			fallthrough
+		default:
+			return fmt.Errorf("shell option %q: expected -e, -u, -f, or -o with errexit, nounset, noglob or pipefail", o)
+		}
+	}
+	return nil
 }
 
 // Spawn is what the client wants of a new session.

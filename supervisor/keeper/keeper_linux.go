@@ -12,10 +12,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"golang.org/x/sys/unix"
 
-	"github.com/getpioneer/pioneer-super/sandbox"
+	"github.com/getpioneer/pioneer-super/registry"
 	"github.com/getpioneer/pioneer-super/supervisor/control"
 	"github.com/getpioneer/pioneer-super/supervisor/reaper"
 )
@@ -203,33 +202,18 @@ func (k *keeper) finish(proof string) {
 	k.ctl.Send(Report{Ended: &Ended{Proof: proof, Killed: k.killed}})
 }
 
-// exitFile is what a keeper leaves for a supervisor that was not there.
-type exitFile struct {
-	Command string `json:"command"`
-	Code    int    `json:"code"`
-	Signal  int    `json:"signal,omitempty"`
-	Proof   string `json:"proof"`
-	Killed  int    `json:"killed,omitempty"`
-}
-
+// writeExit leaves the end of the command for a supervisor that was not there.
 func (k *keeper) writeExit(proof string) {
 	if k.command == "" {
 		return
 	}
-	out := exitFile{Command: k.command, Proof: proof, Killed: k.killed, Code: 128 + int(unix.SIGKILL), Signal: int(unix.SIGKILL)}
+	r := registry.ExitRecord{Command: k.command, Exit: registry.Exit{Known: k.leaderEnd != nil, Proof: proof, Forced: k.killed > 0}}
 	if k.leaderEnd != nil {
-		out.Code, out.Signal = k.leaderEnd.Code, k.leaderEnd.Signal
+		r.Exit.Code, r.Exit.Signal = k.leaderEnd.Code, k.leaderEnd.Signal
 	}
-	body, err := json.Marshal(out)
-	if err != nil {
-		return
-	}
-	fd, err := unix.Openat(int(k.tree.Fd()), k.command+".exit", unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
-	if err != nil {
-		return
-	}
-	unix.Write(fd, append(body, '\n'))
-	unix.Close(fd)
+	// Nobody is left to tell if it cannot be written: the journal then has no end
+	// for this command, which reads as unknown.
+	_ = registry.WriteExit(k.tree, r)
 }
 
 // signalLeader forwards what a client may send. Stopping and continuing is for
@@ -361,7 +345,10 @@ func (k *keeper) run(o *Run, files []*os.File, wires chan<- Wire) *Failed {
 	if err != nil {
 		return fail(control.ClassFailed, "the client is gone: %v", err)
 	}
-	spec := Spec{Path: o.File.Path, Argv: o.Argv, Env: o.Env, Umask: o.Umask, Profile: o.Profile, Terminal: k.terminal, Channel: o.Channel}
+	spec := Spec{Path: o.File.Path, Argv: o.Argv, Env: o.Env, Umask: o.Umask, Profile: o.Profile, Unconfined: o.Unconfined, Terminal: k.terminal, Channel: o.Channel}
+	if plumbing.slave != "" && spec.Profile.Files {
+		spec.Profile.Devices = append(spec.Profile.Devices, plumbing.slave, "/dev/tty")
+	}
 	handed := append(plumbing.child, k.dir)
 	if o.Channel {
 		handed = append(handed, files[1])
@@ -466,6 +453,3 @@ func closeAll(files []*os.File) {
 		f.Close()
 	}
 }
-
-// kindOf is sandbox's rule for streams.
-func kindOf(f *os.File) (sandbox.StreamType, error) { return sandbox.StreamKind(int(f.Fd())) }

@@ -16,6 +16,7 @@ import (
 type plumbing struct {
 	child  []*os.File // 0, 1, 2 of the command; closed here after the start
 	master *os.File   // of the pseudo-terminal, for the client
+	slave  string     // its path
 	copies []func()
 }
 
@@ -41,22 +42,22 @@ func (k *keeper) plumb(o *Run, hand Hand, streams []*os.File) (*plumbing, *Faile
 		return nil, failed
 	}
 	for i, f := range streams {
-		kind, err := kindOf(f)
+		kind, err := sandbox.CheckStream(int(f.Fd()), i)
 		if err != nil {
-			return done(&Failed{Class: control.ClassFailed, Reason: fmt.Sprintf("descriptor %d: %v", i, err)})
+			return done(&Failed{Class: control.ClassFailed, Reason: err.Error()})
 		}
 		if o.Streams[i] != "" && string(kind) != o.Streams[i] {
 			return done(&Failed{Class: control.ClassFailed, Reason: fmt.Sprintf("descriptor %d is a %s now, it was a %s when this was decided", i, kind, o.Streams[i])})
 		}
 		switch kind {
-		case sandbox.StreamTerminal:
+		case sandbox.KindTerminal:
 			if slave == nil {
 				if p.master, slave, err = openTerminal(hand.Rows, hand.Cols); err != nil {
 					return done(&Failed{Class: control.ClassFailed, Reason: fmt.Sprintf("pseudo-terminal: %v", err)})
 				}
 			}
-			f = slave
-		case sandbox.StreamSocket:
+			f, p.slave = slave, slave.Name()
+		case sandbox.KindSocketPair:
 			if f, err = p.bridge(i, f); err != nil {
 				return done(&Failed{Class: control.ClassFailed, Reason: fmt.Sprintf("descriptor %d: %v", i, err)})
 			}
@@ -129,7 +130,7 @@ func openTerminal(rows, cols uint16) (master, slave *os.File, err error) {
 		master.Close()
 		return nil, nil, err
 	}
-	slave = os.NewFile(uintptr(s), "slave")
+	slave = os.NewFile(uintptr(s), "/dev/pts/"+strconv.Itoa(n))
 	clamp := func(v, other uint16) uint16 {
 		if v == 0 {
 			return other

@@ -76,6 +76,9 @@ type Run struct {
 	// number goes into PIONEER_SUPER_FD.
 	Channel bool            `json:"channel,omitempty"`
 	Profile sandbox.Profile `json:"profile"`
+	// Unconfined: the operator started the tree without an envelope, and this
+	// command would have nothing but that.
+	Unconfined bool `json:"unconfined,omitempty"`
 	// Streams are the kinds that the record was judged with.
 	Streams [3]string `json:"streams"`
 }

