@@ -21,56 +21,6 @@ const (
 	keyOff       = "O"
 )
 
-// askHuman brings a wish to whoever may answer: a human endpoint, else a foreign
-// parent, else nobody, which is a denial at once.
-func (t *tree) askHuman(ctx context.Context, w *wish, v verdict, row audit.Event, digest string) (grant policy.GrantVector, by wire.DecisionSource, res control.Result, ok bool) {
-	q := t.question(w, v, digest)
-	answer, err := t.live(ctx, w.s, q, row, w)
-	if err != nil {
-		by = wire.Unavailable(err.Error())
-		row.Kind, row.Decision, row.DecidedBy, row.Reason = audit.ApprovalResolved, "deny", by, err.Error()
-		if errors.Is(err, context.Canceled) {
-			row.Decision, row.Reason = "cancelled", "the asker is gone"
-		}
-		t.log.Write(row)
-		t.asked(w.s, q.ID, "")
-		return grant, by, refused("nobody", "%s: %s", v.unit, unavailable(err)), false
-	}
-	t.asked(w.s, q.ID, "")
-	by = answer.by
-	row.Kind, row.DecidedBy, row.Decision = audit.ApprovalResolved, by, answer.decision
-	row.Proof = answer.proof
-	if answer.decision == "deny" {
-		row.Reason = answer.reason
-		t.log.WriteSync(row)
-		text := answer.who + " denied it"
-		if answer.reason != "" {
-			text += ": " + answer.reason
-		}
-		return grant, by, refused(answer.byWord, "%s", text), false
-	}
-	grant, refusedParts := answer.grant.Within(w.s.snap.Ceiling)
-	if len(refusedParts) > 0 {
-		row.Reason = "not given, above the ceiling: " + strings.Join(refusedParts, ", ")
-	}
-	row.Grant = grantWords(grant)
-	if err := t.log.WriteSync(row); err != nil {
-		return grant, by, notRecorded(err), false
-	}
-	if answer.decision == "allow_for_turn" {
-		g := policy.Grant{ID: registry.NewID("g"), Session: w.s.id, Surface: v.surface, ScopeHash: scope(w.record), Vector: grant, From: answer.who + " at " + q.ID}
-		t.mu.Lock()
-		g.Turn = w.s.turn
-		t.grants.Add(g)
-		t.mu.Unlock()
-	}
-	if again, changed := t.reread(w); changed != "" {
-		t.note(audit.Event{Kind: audit.DecisionDenied, Session: w.s.id, Request: w.record.ID, Reason: changed})
-		return grant, by, refused("rule", "%s; ask again", changed), again
-	}
-	return grant, by, res, true
-}
-
 // reread looks at what can change while a human reads: it must be what was shown.
 func (t *tree) reread(w *wish) (ok bool, changed string) {
 	dir, err := w.k.question(prepareOrder(w.dir.Path))
@@ -111,19 +61,11 @@ type liveAnswer struct {
 	grant    policy.GrantVector
 }
 
-// live asks the terminal authority. The audit has the request before anybody
-// sees it.
-func (t *tree) live(ctx context.Context, s *session, q control.Question, row audit.Event, w *wish) (liveAnswer, error) {
-	row.Kind, row.Request = audit.ApprovalRequested, q.ID
-	if err := t.log.Write(row); err != nil {
-		return liveAnswer{}, fmt.Errorf("the question could not be written down: %w", err)
-	}
+// live asks the terminal authority: a human endpoint, else a foreign parent, else
+// nobody, which is a denial at once.
+func (t *tree) live(ctx context.Context, w *wish, q control.Question) (liveAnswer, error) {
 	if !t.humans.reachable() && t.forwarder != nil {
-		t.asked(s, q.ID, q.Command)
-		return t.forwarder.ask(ctx, s, q, w)
-	}
-	if t.humans.reachable() {
-		t.asked(s, q.ID, q.Command)
+		return t.forwarder.ask(ctx, w.s, q, w)
 	}
 	a, err := t.humans.ask(ctx, q)
 	if err != nil {
@@ -147,10 +89,20 @@ func (t *tree) live(ctx context.Context, s *session, q control.Question, row aud
 // answer gives.
 func (t *tree) question(w *wish, v verdict, digest string) control.Question {
 	q := control.Question{
-		ID: w.record.ID, Digest: digest, Session: w.s.id, Agent: w.s.agent, Chain: w.s.names(),
+		ID: w.record.ID, Warnings: w.warnings, Digest: digest, Session: w.s.id, Agent: w.s.agent, Chain: w.s.names(),
 		Tool: w.op, Surface: v.surface, Command: commandLine(w.record), Dir: w.record.Dir.Path,
 		Reason: v.decision.Reason, Rule: originText(v.decision.Rule), Strength: w.profile.report.Strength,
 		Environment: w.record.Environment,
+	}
+	if w.op == control.OpAsk {
+		// Nothing runs here: what an answer covers is the agent's own gate.
+		q.Strength = w.s.snap.Enforcement.Strength
+		if w.record.Tool != "" {
+			q.Tool = w.record.Tool
+		}
+		if w.record.Text == "" {
+			q.Command = w.record.Value
+		}
 	}
 	if w.s.restricted() && w.agent && w.adapter != nil {
 		q.Strength += " (this program: control envelope alone)"
@@ -265,65 +217,34 @@ func grantWords(g policy.GrantVector) []string {
 // decideOnly answers whether something may be done; nothing is run.
 func (t *tree) decideOnly(ctx context.Context, s *session, role string, r *control.Request) control.Result {
 	a := r.Ask
-	w := &wish{s: s, op: control.OpAsk}
-	w.record = policy.Record{ID: r.ID, Op: control.OpAsk, Role: role, Sessions: s.path(), Surface: a.Surface, Value: a.Value, Tool: a.Tool,
-		Dir: policy.File{Path: s.snap.Sandbox.Cwd}, Base: digestEnv(s.base), Policy: 1, Snapshot: s.snap.Generation, Argv: []string{}}
-	w.judgeValue(a.Surface, a.Value, a.Tool, t.root.Home)
 	if a.Surface == "" || a.Value == "" && a.Tool == "" {
-		return control.Result{Exit: 2, Class: control.ClassFailed, Reason: "ask: surface and value are needed"}
+		return control.Result{Exit: 2, Class: control.ClassFailed, Reason: "ask: a surface, and a value or a tool, are needed"}
 	}
-	v := t.judge(w)
-	digest := w.record.Digest()
-	row := t.row(w, v, digest)
-	row.Value, row.Surface = a.Value, a.Surface
-	res := control.Result{Class: control.ClassDecided, Session: s.id}
-	switch v.action {
-	case policy.Allow:
-		row.Kind, row.Decision, row.Cached = audit.DecisionAllowed, "allow", v.grant != nil
-		row.DecidedBy = wire.ByRule(v.surface, v.decision.Rule.Pattern, v.decision.Rule.Origin.Authority)
-		if err := t.log.Write(row); err != nil {
-			return notRecorded(err)
-		}
-		res.Verdict, res.By, res.Reason = "allow", "rule", originText(v.decision.Rule)
-		return res
-	case policy.Deny:
-		row.Kind, row.Decision = audit.DecisionDenied, "deny"
-		row.DecidedBy = wire.ByRule(v.surface, v.decision.Rule.Pattern, v.decision.Rule.Origin.Authority)
-		t.log.Write(row)
-		res.Exit, res.Verdict, res.By, res.Reason = 10, "deny", "rule", denial(v)
-		return res
+	w := t.valueWish(s, r.ID, role, a.Surface, a.Value, a.Tool)
+	out := t.decide(ctx, w, nil)
+	res := control.Result{Class: control.ClassDecided, Session: s.id, Verdict: "deny", By: out.word, Reason: out.reason}
+	switch {
+	case out.err != nil:
+		return failed("%s", out.reason)
+	case out.allowed:
+		res.Verdict = "allow"
+	case out.word == "rule":
+		res.Exit = 10
+	case out.word == "nobody":
+		res.Exit = 12
+	default:
+		res.Exit = 11
 	}
-	q := t.question(w, v, digest)
-	q.Command, q.Tool = a.Value, a.Tool
-	answer, err := t.live(ctx, s, q, row, w)
-	t.asked(s, q.ID, "")
-	row.Kind = audit.ApprovalResolved
-	if err != nil {
-		row.Decision, row.Reason, row.DecidedBy = "deny", err.Error(), wire.Unavailable(err.Error())
-		t.log.Write(row)
-		res.Exit, res.Verdict, res.By, res.Reason = 12, "deny", "nobody", unavailable(err)
-		return res
-	}
-	row.Decision, row.DecidedBy, row.Proof = answer.decision, answer.by, answer.proof
-	if answer.decision == "deny" {
-		row.Reason = answer.reason
-		t.log.WriteSync(row)
-		res.Exit, res.Verdict, res.By, res.Reason = 11, "deny", answer.byWord, answer.who+" denied it"
-		if answer.reason != "" {
-			res.Reason += ": " + answer.reason
-		}
-		return res
-	}
-	if err := t.log.WriteSync(row); err != nil {
-		return notRecorded(err)
-	}
-	if answer.decision == "allow_for_turn" {
-		t.mu.Lock()
-		t.grants.Add(policy.Grant{ID: registry.NewID("g"), Session: s.id, Surface: v.surface, ScopeHash: scope(w.record), Turn: s.turn, From: answer.who + " at " + q.ID})
-		t.mu.Unlock()
-	}
-	res.Verdict, res.By, res.Reason = "allow", answer.byWord, answer.who+" allowed it"
 	return res
+}
+
+// valueWish makes the record of a bare surface and value.
+func (t *tree) valueWish(s *session, id, role, surface, value, tool string) *wish {
+	w := &wish{s: s, op: control.OpAsk}
+	w.record = policy.Record{ID: id, Op: control.OpAsk, Role: role, Sessions: s.path(), Surface: surface, Value: value, Tool: tool,
+		Dir: policy.File{Path: s.snap.Sandbox.Cwd}, Base: digestEnv(s.base), Policy: 1, Snapshot: s.snap.Generation}
+	w.judgeValue(surface, value, tool, t.root.Home)
+	return w
 }
 
 // judgeValue fills a wish for a bare surface and value: shell text is analysed,
@@ -332,7 +253,6 @@ func (w *wish) judgeValue(surface, value, tool, home string) {
 	s := w.s
 	w.record.Argv = []string{surface, value, tool}
 	if surface == "bash" {
-		w.op = control.OpExec
 		w.record.Text = value
 		w.analysis = shell.Analyze(value, shell.Options{Dir: s.snap.Sandbox.Cwd, Home: home, Workspace: s.snap.Sandbox.Workspace})
 		if c := w.analysis.Canonical; c != "" {

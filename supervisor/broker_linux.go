@@ -47,6 +47,7 @@ type wish struct {
 	adapter  *Adapter
 	agent    bool
 	form     string
+	warnings []string
 	changes  []string // names of the environment that change what a command means
 }
 
@@ -87,12 +88,12 @@ func (t *tree) exec(ctx context.Context, s *session, caller *command, conn *cont
 	if res, ok := t.prepare(w, r); !ok {
 		return res
 	}
-	grant, by, res, ok := t.settle(ctx, w)
+	out, res, ok := t.settle(ctx, w)
 	if !ok {
 		return res
 	}
 	kept = true
-	return t.run(ctx, w, grant, by, conn, started)
+	return t.run(ctx, w, out, conn, started)
 }
 
 // admit counts a command against the tree's budget.
@@ -362,47 +363,22 @@ func (t *tree) ours(s *session) []string {
 	}
 }
 
-// settle decides a wish: recorded authority, grants, tickets, then a human. With
-// ok it may run, with that grant.
-func (t *tree) settle(ctx context.Context, w *wish) (grant policy.GrantVector, by wire.DecisionSource, res control.Result, ok bool) {
-	v := t.judge(w)
-	t.plan(w, policy.GrantVector{})
-	w.record.Plan = w.profile.profile.String()
-	w.record.Offered = t.offered(w)
-	digest := w.record.Digest()
-	row := t.row(w, v, digest)
-	switch v.action {
-	case policy.Allow:
-		by = wire.ByRule(v.surface, v.decision.Rule.Pattern, v.decision.Rule.Origin.Authority)
-		if v.grant != nil {
-			grant = v.grant.Vector
-			by = wire.ByGrant(v.surface, v.grant.From)
-			row.Cached = true
-		}
-		row.Kind, row.Decision, row.DecidedBy = audit.DecisionAllowed, "allow", by
-		if err := t.log.Write(row); err != nil {
-			return grant, by, notRecorded(err), false
-		}
-		return grant, by, res, true
-	case policy.Ask:
-		if t.tickets.take(w.s.id, ticketBinding(w.s, w.record)) {
-			row.Kind, row.Decision, row.Cached = audit.DecisionAllowed, "allow", true
-			row.DecidedBy = wire.ByGrant(v.surface, "the answer to the same command, given a moment ago")
-			if err := t.log.Write(row); err != nil {
-				return grant, by, notRecorded(err), false
-			}
-			return grant, row.DecidedBy, res, true
-		}
-		return t.askHuman(ctx, w, v, row, digest)
+// settle decides a wish that is to be run, and looks again at what can change
+// while somebody reads. Without ok it is not run, and res says why.
+func (t *tree) settle(ctx context.Context, w *wish) (out outcome, res control.Result, ok bool) {
+	out = t.decide(ctx, w, nil)
+	switch {
+	case out.err != nil:
+		return out, failed("%s", out.reason), false
+	case !out.allowed:
+		return out, refused(out.word, "%s", out.reason), false
 	}
-	by = wire.ByRule(v.surface, v.decision.Rule.Pattern, v.decision.Rule.Origin.Authority)
-	row.Kind, row.Decision, row.DecidedBy = audit.DecisionDenied, "deny", by
-	t.log.Write(row)
-	return grant, by, refused("rule", "%s", denial(v)), false
-}
-
-func notRecorded(err error) control.Result {
-	return failed("the decision could not be written down (%v), so it is not allowed", err)
+	if changed := t.reread(w); changed != "" {
+		t.note(audit.Row{Kind: audit.DecisionDenied, Session: w.s.id, RequestKey: w.record.ID, Decision: "deny", Reason: changed,
+			DecidedBy: decider(wire.GateError(changed)), Record: w.record.Digest()})
+		return out, refused("rule", "%s; ask again", changed), false
+	}
+	return out, res, true
 }
 
 // denial says which rule refused, and its reason.
@@ -454,7 +430,7 @@ func (t *tree) judge(w *wish) verdict {
 	}
 	out := verdict{action: policy.Allow, surface: "bash"}
 	judged := false
-	if w.analysis != nil && (w.op == control.OpExec || w.op == control.OpSpawn && w.adapter == nil) {
+	if w.analysis != nil && (w.op != control.OpSpawn || w.adapter == nil) {
 		v := w.analysis.Judge(decide)
 		out.action, out.decision, out.unit = v.Action, v.Decision, v.Unit
 		if free && v.Action == policy.Ask && len(w.analysis.Problems) > 0 {
@@ -608,31 +584,36 @@ func (t *tree) offered(w *wish) policy.GrantVector {
 }
 
 // row is the audit line of a decision about w.
-func (t *tree) row(w *wish, v verdict, digest string) audit.Event {
-	e := audit.Event{
-		Request: w.record.ID, Digest: digest, Surface: v.surface, Value: commandLine(w.record),
-		Reason: v.decision.Reason, Unit: v.unit, Dir: w.record.Dir.Path, Op: w.op, Role: w.record.Role,
-		Rule: originText(v.decision.Rule), ActionKind: string(v.decisionKind()),
+func (t *tree) row(w *wish, v verdict, digest string) audit.Row {
+	r := audit.Row{
+		RequestKey: w.record.ID, Record: digest, Surface: v.surface, Value: commandLine(w.record), ToolID: w.op,
+		Reason: v.decision.Reason, Cwd: w.record.Dir.Path, ActionKind: string(v.decisionKind()),
+		Details: map[string]any{"role": w.record.Role},
+	}
+	if w.op == control.OpAsk && w.record.Text == "" {
+		r.Value = w.record.Value
+	}
+	if v.unit != "" && v.unit != r.Value {
+		r.Details["unit"] = v.unit
 	}
 	if w.s != nil {
-		e.Session, e.Chain = w.s.id, w.s.names()
-		e.Mode, e.Source = string(w.s.snap.Profile.Mode), string(w.s.snap.Profile.Source)
-		e.Agent = w.s.agent
+		r.Session, r.Agent, r.Chain = w.s.id, w.s.agent, w.s.requesters()
+		r.Mode, r.Source = string(w.s.snap.Profile.Mode), string(w.s.snap.Profile.Source)
 	}
 	if w.caller != nil {
-		e.Command = w.caller.id
+		r.Command = w.caller.id
 	}
-	return e
+	return r
 }
 
 // run carries the record out: intent first, then the keeper, then the answer.
-func (t *tree) run(ctx context.Context, w *wish, grant policy.GrantVector, by wire.DecisionSource, conn *control.Conn, started chan<- *command) control.Result {
-	if err := t.plan(w, grant); err != nil {
+func (t *tree) run(ctx context.Context, w *wish, out outcome, conn *control.Conn, started chan<- *command) control.Result {
+	if err := t.plan(w, out.grant); err != nil {
 		w.k.release()
 		return failed("sandbox: %v", err)
 	}
 	c := &command{
-		id: registry.NewID("c"), session: w.s, agent: w.agent, keeper: w.k, record: w.record, grant: grant,
+		id: registry.NewID("c"), session: w.s, agent: w.agent, keeper: w.k, record: w.record,
 		result: make(chan control.Result, 1), over: make(chan struct{}),
 	}
 	t.mu.Lock()
@@ -649,14 +630,16 @@ func (t *tree) run(ctx context.Context, w *wish, grant policy.GrantVector, by wi
 		t.forget(c)
 		return res
 	}
-	e := t.row(w, verdict{surface: "bash"}, w.record.Digest())
-	e.Kind, e.Command, e.Reason = audit.CommandStarted, c.id, ""
-	e.DecidedBy, e.Sandbox, e.Strength = by, w.profile.profile.String(), w.profile.report.Strength
-	if err := t.log.Write(e); err != nil {
-		return gone(notRecorded(err))
+	row := t.row(w, verdict{surface: "bash"}, w.record.Digest())
+	row.Kind, row.Command, row.Reason, row.Grants = audit.CommandStarted, c.id, "", grantWords(out.grant)
+	row.Strength, row.Missing = w.profile.report.Strength, w.profile.report.Degradations
+	row.Details["sandbox"] = w.profile.profile.String()
+	if err := t.log.Write(row); err != nil {
+		return gone(failed("%v", notWritten(err)))
 	}
-	t.store.Append(registry.Event{Kind: registry.CommandStarting, Session: w.s.id, Command: c.id, Agent: w.agent,
-		PID: w.k.pid, Text: commandLine(w.record), Strength: w.profile.report.Strength}, false)
+	if err := t.journalCommand(c); err != nil {
+		return gone(failed("%v", notWritten(err)))
+	}
 	// The client is asked last: one that is gone wants nothing.
 	if ctx.Err() != nil {
 		return gone(failed("cancelled: the client is gone"))
@@ -722,13 +705,13 @@ func (t *tree) watch(c *command) {
 	}
 	proof := ""
 	var end control.Result
+	var ended registry.Exit
 	for r := range c.keeper.reports {
 		switch {
 		case r.Started != nil:
 			c.mu.Lock()
 			c.pid = r.Started.PID
 			c.mu.Unlock()
-			t.store.Append(registry.Event{Kind: registry.CommandRunning, Session: c.session.id, Command: c.id, PID: r.Started.PID, Start: r.Started.Start}, false)
 		case r.Failed != nil:
 			exit := 125
 			switch r.Failed.Class {
@@ -746,7 +729,10 @@ func (t *tree) watch(c *command) {
 				end.Class = control.ClassSignaled
 				end.Reason = fmt.Sprintf("ended by signal %d", r.Leader.Signal)
 			}
-			t.store.Append(registry.Event{Kind: registry.CommandLeft, Session: c.session.id, Command: c.id, Exit: r.Leader.Code, Left: r.Leader.Left}, false)
+			ended.Known, ended.Code, ended.Signal = true, r.Leader.Code, r.Leader.Signal
+			if r.Leader.Left > 0 {
+				t.journalLeft(c, r.Leader.Code, r.Leader.Signal, r.Leader.Left)
+			}
 			if c.agent {
 				// An agent's end is its session's: nobody is told before it is over.
 				go c.end(int(sigTERM), int(stopGrace/time.Millisecond))
@@ -755,6 +741,7 @@ func (t *tree) watch(c *command) {
 			answer(end)
 		case r.Ended != nil:
 			proof = r.Ended.Proof
+			ended.Forced = r.Ended.Killed > 0
 		}
 	}
 	if proof == "" {
@@ -766,9 +753,9 @@ func (t *tree) watch(c *command) {
 		}
 	}
 	t.forget(c)
-	e := audit.Event{Kind: audit.CommandEnded, Session: c.session.id, Command: c.id, Exit: end.Exit, Reason: end.Reason, Proof: proof}
-	t.note(e)
-	t.store.Append(registry.Event{Kind: registry.CommandEnded, Session: c.session.id, Command: c.id, Exit: end.Exit, Proof: proof}, false)
+	ended.Proof, ended.Why = proof, end.Reason
+	t.note(audit.Row{Kind: audit.CommandEnded, Session: c.session.id, Agent: c.session.agent, Command: c.id, Exit: &ended})
+	t.journalCommandEnd(c, ended)
 	answer(end)
 }
 

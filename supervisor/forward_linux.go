@@ -66,7 +66,7 @@ func (t *tree) serveForeign(s *session) error {
 	go func() {
 		if err := sp.Serve(s.ctx, s.channel, h); err != nil {
 			failed <- err
-			t.note(audit.Event{Kind: audit.ChannelEvent, Session: s.id, Reason: "channel: " + err.Error()})
+			t.note(audit.Row{Kind: audit.ChannelNotice, Session: s.id, Reason: "channel: " + err.Error()})
 		}
 	}()
 	select {
@@ -114,98 +114,41 @@ func (f *foreign) Notice(n forwarding.Notice) {
 	case forwarding.Delivered:
 		return
 	case forwarding.Forged:
-		f.t.note(audit.Event{Kind: audit.ForgedAnswer, Session: f.s.id, Request: n.ID, Reason: prompt.Visible(n.Reason) + "; the session is stopped"})
+		f.t.note(audit.Row{Kind: audit.AnswerForged, Session: f.s.id, RequestKey: n.ID, Reason: prompt.Visible(n.Reason) + "; the session is stopped"})
 		go f.t.endSession(f.s, "an answer that nobody gave lay in its channel")
 		return
 	}
-	f.t.note(audit.Event{Kind: audit.ChannelEvent, Session: f.s.id, Request: n.ID, Reason: string(n.Kind) + ": " + prompt.Visible(n.Reason)})
+	f.t.note(audit.Row{Kind: audit.ChannelNotice, Session: f.s.id, RequestKey: n.ID, Reason: string(n.Kind) + ": " + prompt.Visible(n.Reason)})
 }
 
 // Handle implements forwarding.Handler.
 func (f *foreign) Handle(ctx context.Context, a forwarding.Ask) (forwarding.Answer, error) {
 	t, s := f.t, f.s
-	w := &wish{s: s, op: control.OpAsk}
 	r := a.Request
 	surface, value, tool := gate(r)
 	text, whole := fullCommand(r)
-	w.record = policy.Record{ID: a.ID, Op: control.OpAsk, Role: "agent", Sessions: s.path(), Surface: surface, Value: value, Tool: tool,
-		Dir: policy.File{Path: s.snap.Sandbox.Cwd}, Base: digestEnv(s.base), Policy: 1, Snapshot: s.snap.Generation}
 	if surface == "bash" && whole {
+		// The human sees at once all that the execution will be asked about.
 		value = text
 	}
-	w.judgeValue(surface, value, tool, t.root.Home)
-	v := t.judge(w)
-	digest := w.record.Digest()
-	row := t.row(w, v, digest)
-	row.Surface, row.Value, row.Op = surface, value, "forwarded ask"
-	answer := forwarding.Answer{Responder: s.channel}
-	allow := func(by wire.DecisionSource) (forwarding.Answer, error) {
-		if surface == "bash" && whole {
-			t.tickets.add(s.id, ticketBinding(s, w.record))
-		}
-		answer.Approved, answer.DecidedBy = true, by
-		return answer, nil
-	}
-	switch v.action {
-	case policy.Allow:
-		by := wire.ByRule(v.surface, v.decision.Rule.Pattern, v.decision.Rule.Origin.Authority)
-		if v.grant != nil {
-			by, row.Cached = wire.ByGrant(v.surface, v.grant.Pattern), true
-		}
-		row.Kind, row.Decision, row.DecidedBy = audit.DecisionAllowed, "allow", by
-		if err := t.log.Write(row); err != nil {
-			return answer, fmt.Errorf("the decision could not be written down: %w", err)
-		}
-		return allow(by)
-	case policy.Deny:
-		answer.DecidedBy = wire.ByRule(v.surface, v.decision.Rule.Pattern, v.decision.Rule.Origin.Authority)
-		answer.Reason = denial(v)
-		row.Kind, row.Decision, row.DecidedBy = audit.DecisionDenied, "deny", answer.DecidedBy
-		t.log.Write(row)
-		return answer, nil
-	}
-	q := t.question(w, v, digest)
-	q.Command, q.Tool = value, tool
-	if !whole && surface == "bash" {
-		q.Warnings = append(q.Warnings, "the agent told only this part of its command; what it runs through this tree is asked again")
+	w := t.valueWish(s, a.ID, "agent", surface, value, tool)
+	if surface == "bash" && !whole {
+		w.warnings = append(w.warnings, "the agent told only this part of its command; what it runs through this tree is asked again")
 	}
 	if m := prompt.Mismatch(r); m != "" {
-		q.Warnings = append(q.Warnings, m)
+		w.warnings = append(w.warnings, m)
 	}
-	said, err := t.live(ctx, s, q, row, w)
-	t.asked(s, q.ID, "")
-	row.Kind = audit.ApprovalResolved
-	if ctx.Err() != nil {
-		row.Decision, row.Reason = "cancelled", context.Cause(ctx).Error()
-		t.log.Write(row)
-		return answer, ctx.Err()
+	out := t.decide(ctx, w, a.Standing)
+	answer := forwarding.Answer{Responder: s.channel, Approved: out.allowed, DecidedBy: out.by}
+	if out.err != nil {
+		return answer, out.err
 	}
-	if err != nil {
-		answer.Reason, answer.DecidedBy = unavailable(err), wire.Unavailable(err.Error())
-		row.Decision, row.Reason, row.DecidedBy = "deny", err.Error(), answer.DecidedBy
-		t.log.Write(row)
-		return answer, nil
+	if !out.allowed {
+		answer.Reason = out.reason
+	} else if surface == "bash" && whole {
+		t.tickets.add(s.id, ticketBinding(s, w.record))
 	}
-	row.Decision, row.DecidedBy, row.Proof, row.Reason = said.decision, said.by, said.proof, said.reason
-	// The answer counts only if the request still is the one that was shown.
-	if err := a.Standing(); err != nil {
-		row.Decision, row.Reason = "cancelled", err.Error()
-		t.log.Write(row)
-		return answer, err
-	}
-	if err := t.log.WriteSync(row); err != nil {
-		return answer, fmt.Errorf("the answer could not be written down: %w", err)
-	}
-	if said.decision == "deny" {
-		answer.Reason, answer.DecidedBy = said.reason, said.by
-		return answer, nil
-	}
-	if said.decision == "allow_for_turn" {
-		t.mu.Lock()
-		t.grants.Add(policy.Grant{ID: registry.NewID("g"), Session: s.id, Surface: v.surface, ScopeHash: scope(w.record), Turn: s.turn})
-		t.mu.Unlock()
-	}
-	return allow(said.by)
+	return answer, nil
 }
 
 // gate is what of a request rules are asked about. The public extension sends

@@ -60,7 +60,7 @@ func (t *tree) asked(s *session, id, surface, what string) {
 	t.store.AppendEvent(registry.Event{Kind: registry.AskOpened, Session: s.id, Ask: id, Asks: &registry.AskFacts{Surface: surface, Value: what}}, false)
 }
 
-// settled tells the journal that it does not wait any more.
-func (t *tree) settled(s *session, id, outcome, reason string) {
+// answered tells the journal that it does not wait any more.
+func (t *tree) answered(s *session, id, outcome, reason string) {
 	t.store.AppendEvent(registry.Event{Kind: registry.AskClosed, Session: s.id, Ask: id, Answer: &registry.Answer{Outcome: outcome, Reason: reason}}, false)
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/getpioneer/pioneer-super/policy"
+	"github.com/getpioneer/pioneer-super/supervisor/audit"
 	"github.com/getpioneer/pioneer-super/supervisor/control"
 	"github.com/getpioneer/pioneer-super/supervisor/keeper"
 )
@@ -25,7 +26,7 @@ type session struct {
 
 	snap      policy.Snapshot
 	authority *policy.Authority
-	chain     []*policy.Authority // from the root to this session
+	chain     []*policy.Authority // its own first, then each ancestor's
 	caps      []*policy.Cap
 
 	// channel is what the session sees as its parent's id; root is the forwarding
@@ -76,6 +77,16 @@ func (s *session) title() string {
 	return s.id
 }
 
+// requesters is the path for the audit.
+func (s *session) requesters() []audit.Requester {
+	var out []audit.Requester
+	for at := s; at != nil; at = at.parent {
+		out = append(out, audit.Requester{Session: at.id, Agent: at.agent})
+	}
+	slices.Reverse(out)
+	return out
+}
+
 func (s *session) restricted() bool { return s.snap.Profile.Mode != policy.FullAccess }
 
 // command is one agent or one tool invocation, under one keeper.
@@ -85,7 +96,6 @@ type command struct {
 	agent   bool
 	keeper  *keeperProcess
 	record  policy.Record
-	grant   policy.GrantVector
 
 	// result is set once, when the first process has ended or nothing ran.
 	result chan control.Result

@@ -70,15 +70,15 @@ func (t *tree) spawn(ctx context.Context, parent *session, caller *command, conn
 	for _, line := range narrowed {
 		conn.Send(control.Message{Notice: &control.Notice{Text: line}})
 	}
-	grant, by := policy.GrantVector{}, wire.ByRule("spawn", "*", "operator")
+	out := outcome{allowed: true, word: "rule", by: wire.ByRule("spawn", "*", "operator")}
 	if parent != nil {
 		w.queries = append(w.queries, policy.Query{Surface: "task", Kind: policy.KindTaskSubagent, Tool: "spawn", Values: []string{commandLine(w.record)}, Floor: policy.Allow, Home: t.root.Home})
-		if grant, by, res, ok = t.settle(ctx, w); !ok {
+		if out, res, ok = t.settle(ctx, w); !ok {
 			return res
 		}
 		// What was granted is for the start of the session; its own ceiling and
 		// what is open come from its parent.
-		grant = policy.GrantVector{}
+		out.grant = policy.GrantVector{}
 	}
 	w.s = s
 	if res, ok := t.open(w, s); !ok {
@@ -88,7 +88,7 @@ func (t *tree) spawn(ctx context.Context, parent *session, caller *command, conn
 	if err := t.begin(s, narrowed); err != nil {
 		k.release()
 		t.close(s, "not started")
-		return notRecorded(err)
+		return failed("%v", notWritten(err))
 	}
 	started := make(chan *command, 1)
 	if parent != nil {
@@ -103,10 +103,10 @@ func (t *tree) spawn(ctx context.Context, parent *session, caller *command, conn
 			}
 		}()
 	}
-	out := t.run(ctx, w, grant, by, conn, started)
+	end := t.run(ctx, w, out, conn, started)
 	t.endSession(s, "its agent ended")
-	out.Session = s.id
-	return out
+	end.Session = s.id
+	return end
 }
 
 // wanted reads what a client says about the session that it wants.
@@ -158,12 +158,12 @@ func (t *tree) newSession(w *wish, want *control.Spawn, mode policy.Mode, limit 
 	} else {
 		s.depth = parent.depth + 1
 		s.snap, narrowed = policy.Child(parent.snap, mode, limit, w.dir.Real)
-		if s.snap.Sandbox.Workspace == "" && s.restricted() {
+		if s.restricted() && !parent.restricted() {
 			workspace, err := t.workspace(w, w.dir.Real, s.snap.Profile.Mode)
 			if err != nil {
 				return nil, nil, failed("%v", err), false
 			}
-			s.snap, narrowed = policy.Child(parent.snap.WithWorkspace(workspace), mode, limit, w.dir.Real)
+			s.snap, narrowed = policy.ChildIn(parent.snap, mode, limit, w.dir.Real, workspace)
 		}
 		s.caps = append(s.caps, parent.caps...)
 	}
@@ -171,10 +171,10 @@ func (t *tree) newSession(w *wish, want *control.Spawn, mode policy.Mode, limit 
 		s.caps = append(s.caps, limit)
 	}
 	s.authority = policy.NewAuthority(s.id, s.snap, t.file, s.caps...)
+	s.chain = append(s.chain, s.authority)
 	if parent != nil {
 		s.chain = append(s.chain, parent.chain...)
 	}
-	s.chain = append(s.chain, s.authority)
 	if s.restricted() {
 		if err := t.powerIsSafe(s); err != nil {
 			return nil, nil, failed("%v", err), false
@@ -262,7 +262,7 @@ func (t *tree) open(w *wish, s *session) (control.Result, bool) {
 		return failed("%v", err), false
 	}
 	s.snap.Enforcement = enforcement(tools.report, report, s, w.adapter)
-	s.snap.Backend.Name = tools.profile.Backend()
+	s.snap.Backend.Name = tools.profile.Backend
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.sessions[s.id] = s
@@ -327,23 +327,27 @@ func interactive(w *wish) bool {
 
 // begin writes the session down, snapshot first: nothing runs before it.
 func (t *tree) begin(s *session, narrowed []string) error {
-	snap := s.snap.Canonical()
-	parent := ""
-	if s.parent != nil {
-		parent = s.parent.id
+	if err := t.journalSession(s); err != nil {
+		return err
 	}
-	err := t.store.Append(registry.Event{Kind: registry.SessionStarted, Session: s.id, Parent: parent, Name: s.agent, Mode: string(s.snap.Profile.Mode),
-		Strength: s.snap.Enforcement.Strength, Snapshot: snap, Channel: s.channel}, true)
+	err := t.log.Write(audit.Row{Kind: audit.SessionStarted, Session: s.id, Agent: s.agent, Chain: s.requesters(), Cwd: s.snap.Sandbox.Cwd})
 	if err != nil {
 		return err
 	}
-	err = t.log.WriteSync(audit.Event{Kind: audit.ProfileSelected, Session: s.id, Agent: s.agent, Chain: s.names(), Mode: string(s.snap.Profile.Mode),
-		Source: string(s.snap.Profile.Source), Strength: s.snap.Enforcement.Strength, Digest: s.snap.Digest(), Reason: strings.Join(narrowed, "; "), Dir: s.snap.Sandbox.Cwd})
+	// The snapshot is on disk, synced with what follows it, before anything runs.
+	err = t.log.Write(audit.Row{Kind: audit.ProfileSelected, Session: s.id, Agent: s.agent, Mode: string(s.snap.Profile.Mode), Source: string(s.snap.Profile.Source),
+		Strength: s.snap.Enforcement.Strength, Missing: s.snap.Enforcement.Degradations, Record: s.snap.Digest(), Reason: strings.Join(narrowed, "; "),
+		Details: map[string]any{"snapshot": json.RawMessage(s.snap.Canonical())}})
+	if err == nil {
+		err = t.log.Sync()
+	}
 	if err != nil {
 		return err
 	}
 	go t.accept(s)
-	t.serveForeign(s)
+	if err := t.serveForeign(s); err != nil {
+		return err
+	}
 	if s.parent == nil {
 		t.front.Send(control.Message{Notice: &control.Notice{Text: t.headline(s)}})
 	}
@@ -416,8 +420,8 @@ func (t *tree) close(s *session, why string) {
 	delete(t.channels, s.channel)
 	t.mu.Unlock()
 	t.closeChannel(s)
-	t.store.Append(registry.Event{Kind: registry.SessionEnded, Session: s.id, Text: why}, true)
-	t.log.WriteSync(audit.Event{Kind: audit.SessionEnded, Session: s.id, Agent: s.agent, Reason: why})
+	t.journalSessionEnd(s, why)
+	t.note(audit.Row{Kind: audit.SessionEnded, Session: s.id, Agent: s.agent, Reason: why, Exit: &registry.Exit{Why: why}})
 	if s.ctl != "" {
 		os.RemoveAll(filepath.Dir(s.ctl))
 	}

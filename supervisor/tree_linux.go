@@ -121,7 +121,11 @@ func newTree(opts Options, front *control.Conn, root control.Root) (*tree, error
 	if err != nil {
 		return nil, err
 	}
-	log, err := audit.Open(store.Dir(), root.Tree)
+	if err := store.Lock(); err != nil {
+		store.Close()
+		return nil, err
+	}
+	log, err := audit.Open(store)
 	if err != nil {
 		store.Close()
 		return nil, err
@@ -142,7 +146,7 @@ func newTree(opts Options, front *control.Conn, root control.Root) (*tree, error
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	t.tickets.now = time.Now
 	t.humans = newHumans(root.Phrase, func(why string) {
-		t.log.Write(audit.Event{Kind: audit.AnswerRefused, Reason: why})
+		t.log.Write(audit.Row{Kind: audit.AnswerRefused, Reason: why})
 	})
 	if root.Policy != nil {
 		if t.file, err = policy.ParsePolicy(root.Policy.Name, root.Policy.Data); err != nil {
@@ -176,7 +180,9 @@ func (t *tree) serve(first *control.Request, files []*os.File) int {
 		defer human.Close()
 	}
 	if t.root.Parent != nil {
-		t.forwarder = newForwarder(t.root.Parent)
+		if t.forwarder, err = newForwarder(t.root.Parent); err != nil {
+			t.note(audit.Row{Kind: audit.ChannelNotice, Reason: "the parent session cannot be asked: " + err.Error()})
+		}
 	}
 	ctx, cancel := context.WithCancel(t.ctx)
 	done := make(chan control.Result, 1)
@@ -214,7 +220,7 @@ func (t *tree) serve(first *control.Request, files []*os.File) int {
 	case result = <-done:
 	case <-lost:
 		// The lifeline is gone: nothing of the tree may outlive it.
-		t.note(audit.Event{Kind: audit.SessionEnded, Reason: "the first client is gone: everything was killed"})
+		t.note(audit.Row{Kind: audit.LimitReached, Reason: "the first client is gone: everything is killed"})
 		result = control.Result{Exit: 125, Class: control.ClassFailed, Reason: "the first client is gone"}
 	}
 	cancel()
@@ -241,16 +247,21 @@ func (t *tree) shutdown() {
 	t.cancel()
 	t.pool.shutdown()
 	for reaper.Clear(nil, 5*time.Second) > 0 {
-		t.note(audit.Event{Kind: audit.CommandEnded, Reason: "processes do not end although they were killed; still trying"})
+		t.note(audit.Row{Kind: audit.LimitReached, Reason: "processes do not end although they were killed; still trying"})
 	}
-	t.store.FoldExits()
+	if _, problems := t.store.FoldExits(); len(problems) > 0 {
+		t.note(audit.Row{Kind: audit.LimitReached, Reason: "exit files: " + errors.Join(problems...).Error()})
+	}
+	head, rows := t.log.Head()
+	t.note(audit.Row{Kind: audit.TreeEnded, Reason: fmt.Sprintf("audit head %s after %d rows", head, rows)})
+	t.store.AppendEvent(registry.Event{Kind: registry.TreeEnded}, true)
 	t.log.Close()
-	t.store.End()
 	os.RemoveAll(t.store.RunDir())
+	t.store.Close()
 }
 
 // note writes an audit line whose failure decides nothing.
-func (t *tree) note(e audit.Event) { t.log.Write(e) }
+func (t *tree) note(e audit.Row) { t.log.Write(e) }
 
 // listenHuman opens the socket of human operations. Its directory is in no
 // session's view.
@@ -290,7 +301,7 @@ func (t *tree) serveHuman(conn *control.Conn, proof Proof) {
 			}
 		}
 		if err != nil {
-			t.note(audit.Event{Kind: audit.AnswerRefused, Reason: "a connection to the human socket was refused: " + err.Error()})
+			t.note(audit.Row{Kind: audit.AnswerRefused, Reason: "a connection to the human socket was refused: " + err.Error()})
 			conn.Send(control.Message{Result: &control.Result{Exit: 126, Class: control.ClassRefused, Reason: err.Error()}})
 			return
 		}
@@ -305,7 +316,7 @@ func (t *tree) serveHuman(conn *control.Conn, proof Proof) {
 			return
 		}
 		if m.Request == nil || m.Request.Op != control.OpApprove || m.Request.Approve == nil {
-			t.note(audit.Event{Kind: audit.AnswerRefused, Reason: errNotProven.Error() + " (" + who + ")"})
+			t.note(audit.Row{Kind: audit.AnswerRefused, Reason: errNotProven.Error() + " (" + who + ")"})
 			conn.Send(control.Message{Result: &control.Result{Exit: 126, Class: control.ClassRefused, Reason: errNotProven.Error()}})
 			return
 		}
@@ -327,7 +338,7 @@ func (t *tree) serveHuman(conn *control.Conn, proof Proof) {
 		case m.Answer != nil:
 			t.humans.answer(e, *m.Answer)
 		case m.Request != nil && m.Request.Op == control.OpStop:
-			t.note(audit.Event{Kind: audit.SessionEnded, Reason: "stopped by the human (" + string(proof) + ")"})
+			t.note(audit.Row{Kind: audit.LimitReached, Reason: "stopped by the human (" + string(proof) + ")"})
 			if c := t.leader(); c != nil {
 				c.end(int(unix.SIGTERM), int(stopGrace/time.Millisecond))
 			}
@@ -370,7 +381,7 @@ func (t *tree) answerFrom(conn *control.Conn, a control.Answer) {
 	}
 	t.humans.mu.Unlock()
 	if from == nil {
-		t.note(audit.Event{Kind: audit.AnswerRefused, Reason: errNotProven.Error()})
+		t.note(audit.Row{Kind: audit.AnswerRefused, Reason: errNotProven.Error()})
 		return
 	}
 	t.humans.answer(from, a)
@@ -421,7 +432,7 @@ func (t *tree) serveClient(conn *control.Conn, s *session, through *command) {
 		caller, err = t.identify(p, s, through)
 	}
 	if err != nil {
-		t.note(audit.Event{Kind: audit.PeerRefused, Session: s.id, Reason: err.Error()})
+		t.note(audit.Row{Kind: audit.PeerRefused, Session: s.id, Reason: err.Error()})
 		conn.Send(control.Message{Result: &control.Result{Exit: 125, Class: control.ClassFailed, Reason: "refused: " + err.Error()}})
 		return
 	}
@@ -551,7 +562,7 @@ func (t *tree) turn(s *session, caller *command, what string) control.Result {
 	}
 	t.mu.Unlock()
 	t.tickets.drop(s.id)
-	t.note(audit.Event{Kind: audit.TurnEnded, Session: s.id, Reason: "turn " + what})
+	t.note(audit.Row{Kind: audit.TurnMarked, Session: s.id, Reason: "turn " + what})
 	return control.Result{Class: control.ClassDecided, Session: s.id}
 }
 

@@ -33,8 +33,16 @@ const (
 	// AnswerRefused: somebody without the proof of a human tried to answer, grant
 	// or stop; Reason says why it was refused.
 	AnswerRefused Kind = "answer_refused"
-	GrantGiven    Kind = "grant_given"
-	GrantEnded    Kind = "grant_ended"
+	// AnswerForged: an answer that nobody of this tree gave lay in a channel.
+	AnswerForged Kind = "answer_forged"
+	// PeerRefused: a process without a role of this session tried to speak.
+	PeerRefused Kind = "peer_refused"
+	// ChannelNotice: something happened on a forwarding channel besides asks.
+	ChannelNotice Kind = "channel_notice"
+	// TurnMarked: a session's turn began or ended, and its grants ended.
+	TurnMarked Kind = "turn_marked"
+	GrantGiven Kind = "grant_given"
+	GrantEnded Kind = "grant_ended"
 
 	ConfigLoaded  Kind = "config_loaded"
 	ConfigRefused Kind = "config_refused"
@@ -172,7 +180,7 @@ func (r *Row) Check() error {
 		if r.Exit == nil {
 			return fmt.Errorf("row %s without an exit", r.Kind)
 		}
-	case ApprovalRequested, TreeStarted, TreeEnded, SessionStarted, CommandStarted, AnswerRefused,
+	case ApprovalRequested, TreeStarted, TreeEnded, SessionStarted, CommandStarted, AnswerRefused, AnswerForged, PeerRefused, ChannelNotice, TurnMarked,
 		GrantGiven, GrantEnded, ConfigLoaded, ConfigRefused, LimitReached, LogRecovered:
 	default:
 		return fmt.Errorf("unknown row %q", r.Kind)
