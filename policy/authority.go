@@ -19,22 +19,24 @@ type Authority struct {
 	// universal is the policy's "*", nil where there is none or a mode was chosen.
 	universal *answer
 	baseline  *ruleset
-	defaults  map[Kind]answer
+	defaults  [len(kinds)]*answer
 	limits    []limit
 	// invalid names the scope that is present and broken.
 	invalid    string
 	yolo       bool
-	failClosed answer
-	yoloAnswer answer
-	unknown    answer
+	failClosed *answer
+	yoloAnswer *answer
+	unknown    *answer
 }
 
 // limit is a layer that can only restrict.
 type limit struct {
 	rules     *ruleset
 	universal *answer
-	kinds     map[Kind]answer
-	check     func(q *Query) (answer, bool)
+	// kinds has an answer for each kind, nil where it does not speak; it is nil
+	// where it speaks about none.
+	kinds []*answer
+	check func(q *Query) *answer
 }
 
 // answer is a decision that is ready to be given out.
@@ -43,12 +45,10 @@ type answer struct {
 	reason string
 }
 
-func (a answer) decision(value string) Decision {
-	return Decision{Action: a.rule.Action, Rule: a.rule, Value: value, Reason: a.reason}
-}
+func (a *answer) hit(value string) hit { return hit{rule: &a.rule, reason: a.reason, value: value} }
 
-func newAnswer(action Action, surface, pattern, reason string, o Origin) answer {
-	return answer{Rule{Surface: surface, Pattern: pattern, Action: action, Origin: o}, reason}
+func newAnswer(action Action, surface, pattern, reason string, o Origin) *answer {
+	return &answer{Rule{Surface: surface, Pattern: pattern, Action: action, Origin: o}, reason}
 }
 
 // Layers is everything that one session's authority is composed from. Only
@@ -86,42 +86,43 @@ func Compose(in Layers) *Authority {
 	own := func(o Origin) Origin { o.Session = in.Session; return o }
 
 	if in.Policy != nil {
-		a.policy = newRuleset(withSession(in.Policy.Rules, in.Session))
+		a.policy = in.Policy.ruleset()
 		if u := in.Policy.Universal; u != nil && s.Profile.Source == SourceDefaulted {
 			o := own(u.Origin)
 			ans := newAnswer(u.Action, "*", "*", ruleReason(u), o)
-			a.universal = &ans
+			a.universal = ans
 		}
 		a.baseline = mcpBaseline(in.Policy, in.Session)
 	}
 
-	a.defaults = map[Kind]answer{}
-	for _, k := range kinds {
+	for i, k := range kinds {
 		action := s.Profile.Mode.Default(k)
-		a.defaults[k] = newAnswer(action, "*", "*", modeReason(s.Profile.Mode, k, action), own(Origin{Authority: "mode"}))
+		a.defaults[i] = newAnswer(action, "*", "*", modeReason(s.Profile.Mode, k, action), own(Origin{Authority: "mode"}))
 	}
 	a.unknown = newAnswer(Deny, "*", "*", "this is no kind of action", own(Origin{Authority: "builtin"}))
 
 	// What the snapshot holds below its mode's table came from a parent or cap.
-	lowered := map[Kind]answer{}
+	var lowered []*answer
 	for _, k := range kinds {
 		if have := s.Profile.Policy.Kinds[k]; have < s.Profile.Mode.Default(k) {
-			lowered[k] = newAnswer(have, "*", "*", fmt.Sprintf("the session's profile says %s for %s", have, k), own(Origin{Authority: "profile"}))
+			lowered = setKind(lowered, k, newAnswer(have, "*", "*", fmt.Sprintf("the session's profile says %s for %s", have, k), own(Origin{Authority: "profile"})))
 		}
 	}
 	a.limits = append(a.limits, limit{kinds: lowered})
 	a.addPolicyLimits(s.Profile.Policy, own(Origin{Authority: "profile"}), nil)
 	a.addProcessLimits(s.Process, own(Origin{Authority: "profile"}), nil)
-	a.limits = append(a.limits, limit{check: a.ceilingCheck(own(Origin{Authority: "ceiling"}))})
+	if !Everything().Within(s.Ceiling) {
+		a.limits = append(a.limits, limit{check: a.ceilingCheck(own(Origin{Authority: "ceiling"}))})
+	}
 
 	for _, f := range in.Frontmatter {
 		if f == nil {
 			continue
 		}
-		l := limit{rules: newRuleset(withSession(f.Rules, in.Session))}
+		l := limit{rules: f.ruleset()}
 		if f.Universal != nil {
 			ans := newAnswer(f.Universal.Action, "*", "*", ruleReason(f.Universal), own(f.Universal.Origin))
-			l.universal = &ans
+			l.universal = ans
 		}
 		a.limits = append(a.limits, l)
 	}
@@ -134,15 +135,31 @@ func Compose(in Layers) *Authority {
 	y := in.YoloOrigin
 	y.Authority = "yolo"
 	a.yoloAnswer = newAnswer(Allow, "*", "*", "yolo: asks are allowed", own(y))
+	a.limits = slices.DeleteFunc(a.limits, func(l limit) bool {
+		return l.check == nil && l.kinds == nil && l.universal == nil && (l.rules == nil || len(l.rules.rules) == 0)
+	})
 	return a
 }
 
-func withSession(rules []Rule, session string) []Rule {
-	out := slices.Clone(rules)
-	for i := range out {
-		out[i].Origin.Session = session
+// setKind puts an answer for a kind into a table that may not be there yet.
+func setKind(table []*answer, k Kind, ans *answer) []*answer {
+	i := k.index()
+	if i < 0 {
+		return table
 	}
-	return out
+	if table == nil {
+		table = make([]*answer, len(kinds))
+	}
+	table[i] = ans
+	return table
+}
+
+// kind returns the limit's answer for a kind.
+func (l *limit) kind(k Kind) *answer {
+	if i := k.index(); i >= 0 && l.kinds != nil {
+		return l.kinds[i]
+	}
+	return nil
 }
 
 func modeReason(m Mode, k Kind, action Action) string {
@@ -171,71 +188,93 @@ func (a *Authority) Decide(q Query) Decision {
 	if d, ok := a.guards.decide(&q); ok {
 		return d
 	}
-	return a.decide(&q)
+	h, human := a.decide(&question{Query: &q})
+	return h.decision(a.session, human)
 }
 
-func (a *Authority) decide(q *Query) Decision {
-	d := a.base(q)
+// question is a query on its way through a chain. Sessions mostly share one
+// policy, so what it answered is kept.
+type question struct {
+	*Query
+	set *ruleset
+	hit hit
+	ok  bool
+}
+
+func (q *question) lookup(s *ruleset) (hit, bool) {
+	if q.set != s || s == nil {
+		q.set = s
+		q.hit, q.ok = s.lookup(q.Query)
+	}
+	return q.hit, q.ok
+}
+
+// decide returns what decided, and whether only a human may allow it.
+func (a *Authority) decide(question *question) (h hit, humanOnly bool) {
+	q := question.Query
+	h = a.base(question)
 	for i := range a.limits {
-		if ans, value, ok := a.limits[i].decide(q); ok && ans.rule.Action < d.Action {
-			d = ans.decision(value)
+		if other, ok := a.limits[i].decide(q); ok && other.rule.Action < h.rule.Action {
+			h = other
 		}
 	}
-	if q.Floor < d.Action {
-		d = floorDecision(q, a.session)
+	if q.Floor < h.rule.Action {
+		h = floorHit(q)
 	}
-	if a.invalid != "" && d.Action == Allow {
-		d = a.failClosed.decision(first(q.Values))
+	if a.invalid != "" && h.rule.Action == Allow {
+		h = a.failClosed.hit(first(q.Values))
 	}
-	if a.yolo && d.Action == Ask {
-		d = a.yoloAnswer.decision(first(q.Values))
+	if a.yolo && h.rule.Action == Ask {
+		h = a.yoloAnswer.hit(first(q.Values))
 	}
-	if d.Action != Deny {
+	if h.rule.Action != Deny {
 		if p, ok := a.guards.protected(q); ok {
-			d = p
+			return p, true
 		}
 	}
-	return d
+	return h, false
 }
 
 // base is the mode refined by the policy.
-func (a *Authority) base(q *Query) Decision {
-	if h, ok := a.explicit(q); ok {
-		return h.decision()
+func (a *Authority) base(question *question) hit {
+	if h, ok := a.explicit(question); ok {
+		return h
 	}
+	q := question.Query
+	value := first(q.Values)
 	if q.RulesOnly {
-		return Decision{
-			Action: Allow, Value: first(q.Values), Reason: "no rule speaks about " + q.Surface,
-			Rule: Rule{Surface: q.Surface, Pattern: "*", Action: Allow, Origin: Origin{Authority: "builtin", Session: a.session}},
-		}
+		return hit{&silent, silentReason, value}
 	}
-	kind := q.kind()
-	ans, ok := a.defaults[kind]
-	if !ok {
-		return a.unknown.decision(first(q.Values))
+	i := q.kind().index()
+	if i < 0 {
+		return a.unknown.hit(value)
 	}
-	d := ans.decision(first(q.Values))
-	if d.Action != Deny {
-		if r, ok := a.reach(kind, q, d.Action); ok {
-			d = r.decision(first(q.Values))
-		}
-	}
-	// The universal rule stands in for the default mode, it does not narrow it
-	// and then widen it again: it is the default layer where nothing was chosen.
+	// The universal rule is the default layer where no mode was chosen.
 	if a.universal != nil {
-		d = a.universal.decision(first(q.Values))
+		return a.universal.hit(value)
 	}
-	return d
+	ans := a.defaults[i]
+	if ans.rule.Action != Deny {
+		if r := a.reach(kinds[i], q, ans.rule.Action); r != nil {
+			return r.hit(value)
+		}
+	}
+	return ans.hit(value)
 }
+
+// silent is the answer of a gate that no rule speaks about.
+var silent = Rule{Surface: "*", Pattern: "*", Action: Allow, Origin: Origin{Authority: "builtin"}}
+
+const silentReason = "no rule speaks about this"
 
 // explicit finds the rule that names the query. The baseline stands below the
 // policy for each candidate by itself, so that the order of candidates counts
 // before it.
-func (a *Authority) explicit(q *Query) (hit, bool) {
+func (a *Authority) explicit(q *question) (hit, bool) {
 	if a.baseline == nil || q.Surface != surfaceMCP || q.Aliases {
-		return a.policy.lookup(q)
+		return q.lookup(a.policy)
 	}
-	one := *q
+	one := *q.Query
 	for i := range q.Values {
 		one.Values = q.Values[i : i+1]
 		if h, ok := a.policy.lookup(&one); ok {
@@ -250,12 +289,12 @@ func (a *Authority) explicit(q *Query) (hit, bool) {
 
 // reach corrects the mode's default by what is open: a read outside the roots is
 // asked, a host that the operator opened is not.
-func (a *Authority) reach(kind Kind, q *Query, action Action) (answer, bool) {
+func (a *Authority) reach(kind Kind, q *Query, action Action) *answer {
 	own := Origin{Authority: "mode", Session: a.session}
 	switch kind {
 	case KindFileRead, KindFileWrite:
 		if action != Allow {
-			return answer{}, false
+			return nil
 		}
 		can := a.snap.Open.CanRead
 		what := "read"
@@ -264,26 +303,26 @@ func (a *Authority) reach(kind Kind, q *Query, action Action) (answer, bool) {
 		}
 		for _, p := range q.paths() {
 			if !can(p) {
-				return newAnswer(Ask, "*", "*", fmt.Sprintf("%s is outside what the session may %s without asking", p, what), own), true
+				return newAnswer(Ask, "*", "*", fmt.Sprintf("%s is outside what the session may %s without asking", p, what), own)
 			}
 		}
 	case KindNetwork:
 		if action == Ask && q.Surface == surfaceNetwork && len(q.Values) > 0 {
 			if name, port := splitHost(cleanHost(q.Values[0])); a.snap.Open.CanReach(name, port) {
-				return newAnswer(Allow, "*", "*", fmt.Sprintf("host %s is open for the session", q.Values[0]), own), true
+				return newAnswer(Allow, "*", "*", fmt.Sprintf("host %s is open for the session", q.Values[0]), own)
 			}
 		}
 	}
-	return answer{}, false
+	return nil
 }
 
 // ceilingCheck denies what no human may open.
-func (a *Authority) ceilingCheck(o Origin) func(*Query) (answer, bool) {
+func (a *Authority) ceilingCheck(o Origin) func(*Query) *answer {
 	ceiling := a.snap.Ceiling.Canonical()
-	deny := func(format string, args ...any) (answer, bool) {
-		return newAnswer(Deny, "*", "*", fmt.Sprintf(format, args...), o), true
+	deny := func(format string, args ...any) *answer {
+		return newAnswer(Deny, "*", "*", fmt.Sprintf(format, args...), o)
 	}
-	return func(q *Query) (answer, bool) {
+	return func(q *Query) *answer {
 		switch q.kind() {
 		case KindFileRead:
 			if !ceiling.ReadAll {
@@ -314,7 +353,7 @@ func (a *Authority) ceilingCheck(o Origin) func(*Query) (answer, bool) {
 				}
 			}
 		}
-		return answer{}, false
+		return nil
 	}
 }
 
@@ -362,18 +401,21 @@ func (a *Authority) addNameLimits(allow [][]string, deny []string, paths bool, a
 		surface = surfacePath
 	}
 	if len(deny) > 0 {
-		a.limits = append(a.limits, limit{check: func(q *Query) (answer, bool) {
+		a.limits = append(a.limits, limit{check: func(q *Query) *answer {
 			if !speaks(q) {
-				return answer{}, false
+				return nil
 			}
 			p, name, ok := matches(deny, q)
-			return newAnswer(Deny, surface, p, fmt.Sprintf("%s: %s is on the deny list (%q)", denyAt, name, p), denyAt), ok
+			if !ok {
+				return nil
+			}
+			return newAnswer(Deny, surface, p, fmt.Sprintf("%s: %s is on the deny list (%q)", denyAt, name, p), denyAt)
 		}})
 	}
 	for _, list := range allow {
-		a.limits = append(a.limits, limit{check: func(q *Query) (answer, bool) {
+		a.limits = append(a.limits, limit{check: func(q *Query) *answer {
 			if !speaks(q) || q.kind() == KindInternal && !paths {
-				return answer{}, false
+				return nil
 			}
 			if paths {
 				// Every absolute spelling has to be listed, or a link leads out.
@@ -383,15 +425,15 @@ func (a *Authority) addNameLimits(allow [][]string, deny []string, paths bool, a
 				}
 				for _, v := range all {
 					if !slices.ContainsFunc(list, func(p string) bool { return Match(p, v, q.Home) }) {
-						return newAnswer(Deny, surface, "*", fmt.Sprintf("%s: %s is not on the allow list", allowAt, v), allowAt), true
+						return newAnswer(Deny, surface, "*", fmt.Sprintf("%s: %s is not on the allow list", allowAt, v), allowAt)
 					}
 				}
-				return answer{}, false
+				return nil
 			}
 			if _, _, ok := matches(list, q); ok {
-				return answer{}, false
+				return nil
 			}
-			return newAnswer(Deny, surface, "*", fmt.Sprintf("%s: %s is not on the allow list", allowAt, first(q.tools())), allowAt), true
+			return newAnswer(Deny, surface, "*", fmt.Sprintf("%s: %s is not on the allow list", allowAt, first(q.tools())), allowAt)
 		}})
 	}
 }
@@ -414,26 +456,26 @@ func (a *Authority) addProcessLimits(p Process, o Origin, at map[string]Origin) 
 	}
 	if !p.ShellEnabled {
 		off := newAnswer(Deny, surfaceBash, "*", "the session has no shell", where("shell_enabled"))
-		a.limits = append(a.limits, limit{kinds: map[Kind]answer{KindShellCommand: off}})
+		a.limits = append(a.limits, limit{kinds: setKind(nil, KindShellCommand, off)})
 	}
 	if len(p.DeniedCommands) == 0 && p.AllowedFamilies == nil {
 		return
 	}
 	denied, allowed := slices.Clone(p.DeniedCommands), slices.Clone(p.AllowedFamilies)
 	deniedAt, allowedAt := where("denied_commands"), where("allowed_families")
-	a.limits = append(a.limits, limit{check: func(q *Query) (answer, bool) {
+	a.limits = append(a.limits, limit{check: func(q *Query) *answer {
 		if q.kind() != KindShellCommand {
-			return answer{}, false
+			return nil
 		}
 		for _, name := range q.commands() {
 			if slices.Contains(denied, name) {
-				return newAnswer(Deny, surfaceBash, name, fmt.Sprintf("%s: %s may not be started", deniedAt, name), deniedAt), true
+				return newAnswer(Deny, surfaceBash, name, fmt.Sprintf("%s: %s may not be started", deniedAt, name), deniedAt)
 			}
 			if p.AllowedFamilies != nil && !slices.Contains(allowed, name) {
-				return newAnswer(Deny, surfaceBash, name, fmt.Sprintf("%s: %s is not among the programs that may be started", allowedAt, name), allowedAt), true
+				return newAnswer(Deny, surfaceBash, name, fmt.Sprintf("%s: %s is not among the programs that may be started", allowedAt, name), allowedAt)
 			}
 		}
-		return answer{}, false
+		return nil
 	}})
 }
 
@@ -463,21 +505,21 @@ func (a *Authority) addCap(c *Cap) {
 		return o
 	}
 	if p := c.Profile; p != nil {
-		lowered := map[Kind]answer{}
-		if p.Mode != "" {
+		var lowered []*answer
+		// The mode of a cap is in the snapshot; here it binds the session whose
+		// snapshot was made without it.
+		if p.Mode != "" && p.Mode.Rank() < a.snap.Profile.Mode.Rank() {
 			for _, k := range kinds {
-				lowered[k] = newAnswer(p.Mode.Default(k), "*", "*", fmt.Sprintf("%s: mode %s for %s", at("profile.mode"), p.Mode, k), at("profile.mode"))
-			}
-			// The mode as such is in the snapshot; here it binds only sessions
-			// whose snapshot was made without the cap.
-			if a.snap.Profile.Mode.Rank() <= p.Mode.Rank() {
-				clear(lowered)
+				lowered = setKind(lowered, k, newAnswer(p.Mode.Default(k), "*", "*", fmt.Sprintf("%s: mode %s for %s", at("profile.mode"), p.Mode, k), at("profile.mode")))
 			}
 		}
 		if p.Policy != nil {
 			for k, action := range maps.All(p.Policy.Kinds) {
 				field := "profile.policy.kinds." + string(k)
-				lowered[k] = newAnswer(action, "*", "*", fmt.Sprintf("%s: %s for %s", at(field), action, k), at(field))
+				if i := k.index(); i >= 0 && lowered != nil && lowered[i] != nil {
+					action = min(action, lowered[i].rule.Action)
+				}
+				lowered = setKind(lowered, k, newAnswer(action, "*", "*", fmt.Sprintf("%s: %s for %s", at(field), action, k), at(field)))
 			}
 			a.addPolicyLimits(ToolPolicy{
 				AllowTools: p.Policy.AllowTools, DenyTools: p.Policy.DenyTools, AllowPaths: p.Policy.AllowPaths, DenyPaths: p.Policy.DenyPaths,
@@ -496,31 +538,38 @@ func (a *Authority) addCap(c *Cap) {
 	}
 }
 
-func (l *limit) decide(q *Query) (answer, string, bool) {
+func (l *limit) decide(q *Query) (hit, bool) {
 	if l.check != nil {
-		ans, ok := l.check(q)
-		return ans, first(q.Values), ok
+		ans := l.check(q)
+		if ans == nil {
+			return hit{}, false
+		}
+		return ans.hit(first(q.Values)), true
 	}
-	var best answer
-	value, found := first(q.Values), false
+	var best hit
 	if l.rules != nil {
 		if h, ok := l.rules.lookup(q); ok {
-			best, value, found = answer{*h.rule, h.reason}, h.value, true
+			best = h
 		} else if l.universal != nil && !q.RulesOnly {
-			best, found = *l.universal, true
+			best = l.universal.hit(first(q.Values))
 		}
 	}
-	if ans, ok := l.kinds[q.kind()]; ok && !q.RulesOnly && (!found || ans.rule.Action < best.rule.Action) {
-		best, value, found = ans, first(q.Values), true
+	if l.kinds != nil && !q.RulesOnly {
+		if ans := l.kind(q.kind()); ans != nil && (best.rule == nil || ans.rule.Action < best.rule.Action) {
+			best = ans.hit(first(q.Values))
+		}
 	}
-	return best, value, found
+	return best, best.rule != nil
 }
 
-func (h hit) decision() Decision {
-	return Decision{Action: h.rule.Action, Rule: *h.rule, Value: h.value, Reason: h.reason}
+// decision is the hit as it is given out, under the session's name.
+func (h hit) decision(session string, humanOnly bool) Decision {
+	d := Decision{Action: h.rule.Action, Rule: *h.rule, Value: h.value, Reason: h.reason, HumanOnly: humanOnly && h.rule.Action == Ask}
+	d.Rule.Origin.Session = session
+	return d
 }
 
-func floorDecision(q *Query, session string) Decision {
+func floorHit(q *Query) hit {
 	pattern := q.FloorReason
 	reason := "asked whatever the rules say: " + pattern
 	if pattern == "" {
@@ -529,10 +578,7 @@ func floorDecision(q *Query, session string) Decision {
 	if q.Floor == Deny {
 		reason = "refused whatever the rules say: " + pattern
 	}
-	return Decision{
-		Action: q.Floor, Value: first(q.Values), Reason: reason,
-		Rule: Rule{Surface: q.Surface, Pattern: pattern, Action: q.Floor, Origin: Origin{Authority: "floor", Session: session}},
-	}
+	return hit{&Rule{Surface: q.Surface, Pattern: pattern, Action: q.Floor, Origin: Origin{Authority: "floor"}}, reason, first(q.Values)}
 }
 
 func first(values []string) string {
@@ -561,17 +607,17 @@ func Decide(chain []*Authority, q Query) Decision {
 			return d
 		}
 	}
-	best := chain[0].decide(&q)
-	human := best.HumanOnly
+	asking := question{Query: &q}
+	best, human := chain[0].decide(&asking)
+	session := chain[0].session
 	for _, a := range chain[1:] {
-		d := a.decide(&q)
-		human = human || d.HumanOnly
-		if d.Action < best.Action {
-			best = d
+		h, only := a.decide(&asking)
+		human = human || only
+		if h.rule.Action < best.rule.Action {
+			best, session = h, a.session
 		}
 	}
-	best.HumanOnly = human && best.Action == Ask
-	return best
+	return best.decision(session, human)
 }
 
 // Judge is Decide and then the grants: an ask that a live grant covers becomes
@@ -620,7 +666,7 @@ func (a *Authority) Mentions(surface string) (ask, deny bool) {
 			ask = ask || l.universal.rule.Action == Ask
 			deny = deny || l.universal.rule.Action == Deny
 		}
-		if ans, ok := l.kinds[kind]; ok {
+		if ans := l.kind(kind); ans != nil {
 			ask = ask || ans.rule.Action == Ask
 			deny = deny || ans.rule.Action == Deny
 		}

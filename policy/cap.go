@@ -179,7 +179,10 @@ func Restrict(s Snapshot, c *Cap) (out Snapshot, narrowed []string) {
 		}
 		if q := p.Policy; q != nil {
 			for k, a := range q.Kinds {
-				s.Profile.Policy.Kinds[k] = min(s.Profile.Policy.Kinds[k], a)
+				// A kind that the snapshot does not name is denied as it is.
+				if had, ok := s.Profile.Policy.Kinds[k]; ok {
+					s.Profile.Policy.Kinds[k] = min(had, a)
+				}
 			}
 			s.Profile.Policy.AllowTools = slices.Concat(s.Profile.Policy.AllowTools, q.AllowTools)
 			s.Profile.Policy.DenyTools = slices.Concat(s.Profile.Policy.DenyTools, q.DenyTools)
@@ -244,15 +247,17 @@ func (s Snapshot) looseDegradations() []string {
 
 // lowerMode resolves the stricter mode for the same place and keeps both.
 func lowerMode(s Snapshot, mode Mode) Snapshot {
+	if mode.Rank() == 0 {
+		lower := nothing(s.Profile.Source, s.Sandbox.Cwd, s.Generation)
+		lower.Backend, lower.ParentCap = s.Backend, s.ParentCap
+		lower.Backend.Requirement = RequirementRequired
+		lower.Process.MaxDuration = s.Process.MaxDuration
+		return lower
+	}
 	lower := Resolve(ResolveInput{
 		Mode: mode, Source: s.Profile.Source, Workspace: s.Sandbox.Workspace, Cwd: s.Sandbox.Cwd, ExtraRoots: s.Sandbox.Roots,
 		Generation: s.Generation,
 	})
-	if mode.Rank() == 0 {
-		lower.Backend, lower.ParentCap = s.Backend, s.ParentCap
-		lower.Backend.Requirement = RequirementRequired
-		return lower
-	}
 	lower.Profile.Policy = meetPolicies(lower.Profile.Policy, s.Profile.Policy)
 	lower.Sandbox.Mode = sandboxModes[min(lower.Sandbox.Mode.rank(), s.Sandbox.Mode.rank())]
 	lower.Ceiling = MeetResources(lower.Ceiling, s.Ceiling)

@@ -77,6 +77,15 @@ func ParsePolicy(name string, data []byte) (*PolicyFile, error) {
 	return f, nil
 }
 
+// ruleset returns the rules made ready for questions. Parsing has done it; a file
+// that was put together by hand is compiled each time.
+func (f *PolicyFile) ruleset() *ruleset {
+	if f.set != nil {
+		return f.set
+	}
+	return newRuleset(f.Rules)
+}
+
 // NeedsHome says whether a rule starts with ~ or $HOME: then the home directory
 // has to be known before the file can be used in full.
 func (f *PolicyFile) NeedsHome() (Rule, bool) {

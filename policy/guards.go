@@ -67,24 +67,21 @@ func (g *Guards) decide(q *Query) (Decision, bool) {
 	if !ok || h.rule.Action != Deny {
 		return Decision{}, false
 	}
-	return h.decision(), true
+	return h.decision("", false), true
 }
 
 // protected returns the human-only ask for a write to a protected path.
-func (g *Guards) protected(q *Query) (Decision, bool) {
+func (g *Guards) protected(q *Query) (hit, bool) {
 	if g == nil || len(g.ProtectedWrites) == 0 || q.kind() != KindFileWrite || len(q.Values) == 0 {
-		return Decision{}, false
+		return hit{}, false
 	}
 	write := *q
 	write.Surface, write.Aliases = surfacePathWrite, true
 	h, ok := g.write.lookup(&write)
-	if !ok {
-		return Decision{}, false
+	if ok {
+		h.reason = strings.Replace(h.reason, "to be asked by ", "only a human may allow this write: ", 1)
 	}
-	d := h.decision()
-	d.HumanOnly = true
-	d.Reason = strings.Replace(d.Reason, "to be asked by ", "only a human may allow this write: ", 1)
-	return d, true
+	return h, ok
 }
 
 // mcpBaseline lets servers be listed and searched where the policy allows any

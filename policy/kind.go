@@ -39,3 +39,33 @@ func ParseKind(s string) (Kind, error) {
 	}
 	return "", fmt.Errorf("unknown action kind %q, expected one of %s", s, join(kinds[:]))
 }
+
+// index returns the place of the kind in the table, -1 for no kind. It is on the
+// way of every decision, and a switch is faster than a map.
+func (k Kind) index() int {
+	switch k {
+	case KindFileRead:
+		return 0
+	case KindFileWrite:
+		return 1
+	case KindShellCommand:
+		return 2
+	case KindNetwork:
+		return 3
+	case KindMCPRead:
+		return 4
+	case KindMCPWriteOrUnknown:
+		return 5
+	case KindDynamicSkillTool:
+		return 6
+	case KindComputerUse:
+		return 7
+	case KindTaskSubagent:
+		return 8
+	case KindInternal:
+		return 9
+	case KindUnknown:
+		return 10
+	}
+	return -1
+}

@@ -32,7 +32,6 @@ type hit struct {
 	rule   *Rule
 	reason string
 	value  string
-	rank   int // place in the table, 0 the most specific
 }
 
 func newRuleset(rules []Rule) *ruleset {
@@ -199,7 +198,7 @@ func (t *table) find(values []string, aliases, fold bool) (hit, bool) {
 		return hit{}, false
 	}
 	e := &t.entries[best]
-	return hit{rule: e.rule, reason: e.reason, value: bestValue, rank: best}, true
+	return hit{rule: e.rule, reason: e.reason, value: bestValue}, true
 }
 
 // surface answers a question about one surface. Rules that name it come before

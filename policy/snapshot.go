@@ -219,16 +219,7 @@ func Resolve(in ResolveInput) Snapshot {
 		source = SourceComposer
 	}
 	if mode.Rank() == 0 {
-		return Snapshot{
-			Profile:     Profile{Source: source},
-			Sandbox:     Sandbox{Mode: SandboxReadOnly, Cwd: cleanPath(in.Cwd), Tmp: TmpIsolated},
-			Open:        Resources{}.Canonical(),
-			Ceiling:     Resources{}.Canonical(),
-			Process:     Process{FilterEnvironment: true, AllowedFamilies: []string{}},
-			Backend:     Backend{Requirement: RequirementRequired},
-			Enforcement: Enforcement{Status: StatusUnavailable, Strength: StrengthAdvisory, Degradations: []string{"unknown mode"}},
-			Generation:  in.Generation,
-		}
+		return nothing(source, in.Cwd, in.Generation)
 	}
 	s := Snapshot{
 		Profile: Profile{Mode: mode, Source: source, Policy: ToolPolicy{Kinds: modeKinds(mode)}},
@@ -249,6 +240,20 @@ func Resolve(in ResolveInput) Snapshot {
 	}
 	s.Open = modeOpen(mode, s.Sandbox.Workspace, s.Sandbox.Roots, in.Hosts, in.Capabilities)
 	return s.Enforced(in.Backend, in.BackendAreas, in.Degradations)
+}
+
+// nothing is the snapshot of what is no mode: it permits nothing.
+func nothing(source Source, cwd string, generation uint64) Snapshot {
+	return Snapshot{
+		Profile:     Profile{Source: source, Policy: ToolPolicy{Kinds: modeKinds("")}},
+		Sandbox:     Sandbox{Mode: SandboxReadOnly, Cwd: cleanPath(cwd), Tmp: TmpIsolated},
+		Open:        Resources{}.Canonical(),
+		Ceiling:     Resources{}.Canonical(),
+		Process:     Process{FilterEnvironment: true, AllowedFamilies: []string{}},
+		Backend:     Backend{Requirement: RequirementRequired},
+		Enforcement: Enforcement{Status: StatusUnavailable, Strength: StrengthAdvisory, Degradations: sorted(RequiredAreas())},
+		Generation:  generation,
+	}
 }
 
 func modeKinds(m Mode) map[Kind]Action {
