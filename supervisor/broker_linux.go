@@ -23,7 +23,7 @@ import (
 // The fixed options with which the operator's shells run judged text: no start-up
 // file, no exported function, no option from the environment.
 var (
-	bashOptions = []string{"-p", "--norc", "--noprofile", "-c"}
+	bashOptions = []string{"--norc", "--noprofile", "-p", "-c"}
 	shOptions   = []string{"-c"}
 )
 

@@ -223,6 +223,16 @@ func (p *pool) reap() {
 	}
 }
 
+// kill ends a keeper of this tree. It is a child that was not reaped, so that the
+// number is its own.
+func (p *pool) kill(pid int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.live[pid] != nil {
+		unix.Kill(pid, unix.SIGKILL)
+	}
+}
+
 // shutdown starts nothing more and lets every keeper go: each sees the end of
 // its socket and ends what it runs.
 func (p *pool) shutdown() {

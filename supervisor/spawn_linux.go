@@ -402,8 +402,17 @@ func (t *tree) endSession(s *session, why string) {
 	for _, c := range commands {
 		c.end(int(sigTERM), int(stopGrace/time.Millisecond))
 	}
+	late := time.After(stopGrace + 3*time.Second)
 	for _, c := range commands {
-		<-c.over
+		select {
+		case <-c.over:
+			continue
+		case <-late:
+			// A keeper that does not do its work is ended itself: what it had then
+			// arrives at this process and is killed here.
+			t.pool.kill(c.keeper.pid)
+			<-c.over
+		}
 	}
 	t.close(s, why)
 }

@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -34,13 +35,17 @@ type keeper struct {
 	stage   stage
 	command string
 
-	leader     int // pid, 0 before the start and after its end
-	leaderEnd  *Leader
-	terminal   bool
-	client     *control.Conn
-	killed     int
-	ending     bool
-	clearUntil time.Time
+	order    *Run
+	channel  *os.File
+	plumbing *plumbing
+	running  bool   // execve succeeded
+	early    *death // of a leader that ended before that was seen
+
+	leader    int // pid, 0 before the start and after its end
+	leaderEnd *Leader
+	terminal  bool
+	client    *control.Conn
+	killed    int
 }
 
 type stage struct {
@@ -73,7 +78,7 @@ func Main() int {
 	if err := reaper.BecomeSubreaper(); err != nil {
 		return 125
 	}
-	if k.stage, err = startStage(false); err != nil {
+	if k.stage, err = startStage(nil); err != nil {
 		k.ctl.Send(Report{Failed: &Failed{Class: control.ClassFailed, Reason: err.Error()}})
 		return 125
 	}
@@ -121,8 +126,16 @@ func reap(out chan<- death) {
 }
 
 func (k *keeper) loop(orders <-chan order, deaths <-chan death) int {
-	var wires chan Wire
+	wires := make(chan Wire)
+	hands := make(chan handed, 1)
+	execs := make(chan *Failed, 1)
 	var force <-chan time.Time
+	give := func(failed *Failed) int {
+		k.ctl.Send(Report{Failed: failed})
+		for reaper.Clear(nil, time.Minute) > 0 {
+		}
+		return 0
+	}
 	for {
 		select {
 		case o := <-orders:
@@ -135,22 +148,41 @@ func (k *keeper) loop(orders <-chan order, deaths <-chan death) int {
 				found := k.lookup(o.Lookup)
 				k.ctl.Send(Report{Found: &found})
 			case o.Run != nil:
-				wires = make(chan Wire)
-				if failed := k.run(o.Run, o.files, wires); failed != nil {
-					k.ctl.Send(Report{Failed: failed})
-					reaper.Clear(nil, 5*time.Second)
-					return 0
+				if failed := k.take(o.Run, o.files, hands); failed != nil {
+					return give(failed)
 				}
 			case o.Signal != nil:
 				k.signalLeader(unix.Signal(o.Signal.Number))
+			case o.End != nil && !k.running:
+				return give(&Failed{Class: control.ClassFailed, Reason: "stopped before it started"})
 			case o.End != nil:
 				force = k.end(o.End)
 			}
+		case h := <-hands:
+			if failed := k.start(h, execs); failed != nil {
+				return give(failed)
+			}
+		case failed := <-execs:
+			if failed != nil {
+				k.leader = 0
+				return give(failed)
+			}
+			k.started(wires)
 		case w := <-wires:
 			k.signalLeader(unix.Signal(w.Signal))
 		case <-force:
 			force = k.force()
 		case d := <-deaths:
+			if d.none && !k.running {
+				if k.leader == 0 {
+					return give(failure("the process that was to become the command was killed before it started"))
+				}
+				// The word about execve is still to come.
+				if failed := <-execs; failed != nil {
+					return give(failed)
+				}
+				k.started(wires)
+			}
 			if d.none {
 				k.finish("wait4")
 				return 0
@@ -175,6 +207,12 @@ func (k *keeper) lost(deaths <-chan death) int {
 
 func (k *keeper) died(d death) {
 	if d.pid != k.leader {
+		return
+	}
+	if !k.running {
+		if !d.status.Stopped() {
+			k.early = &d
+		}
 		return
 	}
 	if d.status.Stopped() {
@@ -237,7 +275,6 @@ func (k *keeper) signalLeader(sig unix.Signal) {
 }
 
 func (k *keeper) end(e *End) <-chan time.Time {
-	k.ending = true
 	if e.GraceMS > 0 {
 		sig := unix.Signal(e.Number)
 		if sig == 0 {
@@ -281,98 +318,130 @@ func (k *keeper) prepare(p *Prepare) {
 	k.ctl.Send(Report{Found: &found})
 }
 
-// run takes the client's streams and starts the command. Nothing ran if it
-// returns a failure.
-func (k *keeper) run(o *Run, files []*os.File, wires chan<- Wire) *Failed {
-	fail := func(class, format string, args ...any) *Failed {
-		return &Failed{Class: class, Reason: fmt.Sprintf(format, args...)}
-	}
+// handed is what the client gave over the stream socket.
+type handed struct {
+	Hand
+	files []*os.File
+	err   error
+}
+
+// take begins a run: the client is asked for its streams, in a goroutine of its
+// own, since a client that is stopped just then must not hold this process.
+func (k *keeper) take(o *Run, files []*os.File, out chan<- handed) *Failed {
 	want := 1
 	if o.Channel {
 		want = 2
 	}
 	if len(files) != want {
-		return fail(control.ClassFailed, "the order came with %d descriptors, expected %d", len(files), want)
+		return failure("the order came with %d descriptors, expected %d", len(files), want)
 	}
-	if k.command != "" || k.dir == nil {
-		return fail(control.ClassFailed, "a keeper runs one command, in a directory that it holds")
+	if k.order != nil || k.dir == nil {
+		return failure("a keeper runs one command, in a directory that it holds")
 	}
 	client, err := control.FromFile(files[0])
 	if err != nil {
-		return fail(control.ClassFailed, "client: %v", err)
+		return failure("client: %v", err)
 	}
-	k.command, k.client = o.Command, client
-	var hand Hand
-	client.Unix().SetReadDeadline(time.Now().Add(handTimeout))
-	streams, err := client.RecvFiles(&hand, 4)
-	if err != nil {
-		return fail(control.ClassFailed, "the client handed no streams: %v", err)
+	k.order, k.command, k.client = o, o.Command, client
+	if o.Channel {
+		k.channel = files[1]
 	}
-	client.Unix().SetReadDeadline(time.Time{})
-	defer closeAll(streams)
-	if len(streams) != 4 {
-		return fail(control.ClassFailed, "the client handed %d descriptors, expected 4: 0, 1, 2 and the directory", len(streams))
+	go func() {
+		var h handed
+		client.Unix().SetReadDeadline(time.Now().Add(handTimeout))
+		h.files, h.err = client.RecvFiles(&h.Hand, 4)
+		client.Unix().SetReadDeadline(time.Time{})
+		out <- h
+	}()
+	return nil
+}
+
+func failure(format string, args ...any) *Failed {
+	return &Failed{Class: control.ClassFailed, Reason: fmt.Sprintf(format, args...)}
+}
+
+// start gives the stage what it is to become. Nothing ran if it returns a failure
+// or if a failure comes out of execs.
+func (k *keeper) start(h handed, execs chan<- *Failed) *Failed {
+	defer closeAll(h.files)
+	o := k.order
+	if h.err != nil {
+		return failure("the client handed no streams: %v", h.err)
 	}
-	if failed := k.sameDirectory(o, streams[3]); failed != nil {
+	if len(h.files) != 4 {
+		return failure("the client handed %d descriptors, expected 4: 0, 1, 2 and the directory", len(h.files))
+	}
+	if failed := k.sameDirectory(o, h.files[3]); failed != nil {
 		return failed
 	}
 	for _, pin := range o.Pinned {
 		now := k.lookup(&Lookup{Word: pin.Path, Digest: pin.SHA256 != ""})
 		if now.Dev != pin.Dev || now.Ino != pin.Ino || now.SHA256 != pin.SHA256 {
-			return fail(control.ClassRefused, "%s changed between the decision and the start", pin.Path)
+			return &Failed{Class: control.ClassRefused, Reason: pin.Path + " changed between the decision and the start"}
 		}
 	}
-	plumbing, failed := k.plumb(o, hand, streams[:3])
+	plumbing, failed := k.plumb(o, h.Hand, h.files[:3])
 	if failed != nil {
 		return failed
 	}
 	defer closeAll(plumbing.child)
-	taken := Wire{Taken: true, Terminal: plumbing.master != nil}
+	k.plumbing = plumbing
+	spec := Spec{Path: o.File.Path, Argv: o.Argv, Env: o.Env, Umask: o.Umask, Profile: o.Profile, Unconfined: o.Unconfined, Channel: o.Channel}
+	taken := Wire{Taken: true}
+	var err error
 	if plumbing.master != nil {
 		// The warm stage is in another session than this terminal: only a process
 		// forked after the keeper took it has it as controlling terminal.
-		k.terminal = true
+		k.terminal, taken.Terminal = true, true
 		warm := k.stage
-		if k.stage, err = startStage(true); err != nil {
-			return fail(control.ClassFailed, "%v", err)
+		k.stage, err = startStage(plumbing.slave)
+		name := plumbing.slave.Name()
+		plumbing.slave.Close()
+		if err != nil {
+			return failure("%v", err)
 		}
 		warm.conn.Close()
-		err = client.Send(taken, plumbing.master)
+		if spec.Profile.Files {
+			spec.Profile.Devices = append(spec.Profile.Devices, name, "/dev/tty")
+		}
+		err = k.client.Send(taken, plumbing.master)
 		plumbing.master.Close()
 	} else {
-		err = client.Send(taken)
+		err = k.client.Send(taken)
 	}
 	if err != nil {
-		return fail(control.ClassFailed, "the client is gone: %v", err)
+		return failure("the client is gone: %v", err)
 	}
-	spec := Spec{Path: o.File.Path, Argv: o.Argv, Env: o.Env, Umask: o.Umask, Profile: o.Profile, Unconfined: o.Unconfined, Terminal: k.terminal, Channel: o.Channel}
-	if plumbing.slave != "" && spec.Profile.Files {
-		spec.Profile.Devices = append(spec.Profile.Devices, plumbing.slave, "/dev/tty")
-	}
-	handed := append(plumbing.child, k.dir)
+	files := append(slices.Clone(plumbing.child), k.dir)
 	if o.Channel {
-		handed = append(handed, files[1])
+		files = append(files, k.channel)
 	}
 	k.leader = k.stage.pid
-	if err := k.stage.conn.Send(spec, handed...); err != nil {
-		return fail(control.ClassFailed, "stage: %v", err)
+	if err := k.stage.conn.Send(spec, files...); err != nil {
+		return failure("stage: %v", err)
 	}
 	if o.Channel {
-		files[1].Close()
-	}
-	if failed := k.awaitExec(); failed != nil {
-		k.leader = 0
-		return failed
+		k.channel.Close()
 	}
 	k.dir.Close()
-	plumbing.start()
+	conn := k.stage.conn
+	go func() { execs <- awaitExec(conn) }()
+	return nil
+}
+
+// started tells everybody that the command runs.
+func (k *keeper) started(wires chan<- Wire) {
+	k.running = true
+	k.plumbing.start()
 	started := Started{PID: k.leader}
 	if p, err := reaper.Look(k.leader); err == nil {
 		started.Start = p.Start
 	}
 	k.ctl.Send(Report{Started: &started})
-	go readWires(client, wires)
-	return nil
+	go readWires(k.client, wires)
+	if k.early != nil {
+		k.died(*k.early)
+	}
 }
 
 // sameDirectory refuses a directory that only has the right name: the client may
@@ -390,11 +459,11 @@ func (k *keeper) sameDirectory(o *Run, handed *os.File) *Failed {
 
 // awaitExec reads what the stage says until its end of the socket closes, which
 // execve does.
-func (k *keeper) awaitExec() *Failed {
+func awaitExec(stage *control.Conn) *Failed {
 	confined := false
 	for {
 		var s StageReport
-		err := k.stage.conn.Recv(&s)
+		err := stage.Recv(&s)
 		switch {
 		case errors.Is(err, io.EOF) && confined:
 			return nil
@@ -420,7 +489,10 @@ func readWires(client *control.Conn, out chan<- Wire) {
 	}
 }
 
-func startStage(foreground bool) (stage, error) {
+// startStage starts the process that becomes the command. With a terminal it is a
+// process group of the keeper's session, in that terminal's foreground, so that
+// stopping it works; without one it is a session of its own.
+func startStage(terminal *os.File) (stage, error) {
 	ours, theirs, err := control.Pair()
 	if err != nil {
 		return stage{}, err
@@ -431,14 +503,17 @@ func startStage(foreground bool) (stage, error) {
 		return stage{}, err
 	}
 	defer null.Close()
+	ctty := 0
+	if terminal != nil {
+		ctty = int(terminal.Fd())
+	}
 	pid, err := syscall.ForkExec("/proc/self/exe", []string{StageName}, &syscall.ProcAttr{
 		Files: []uintptr{null.Fd(), null.Fd(), null.Fd(), theirs.Fd()},
 		Sys: &syscall.SysProcAttr{
-			Pdeathsig: syscall.SIGKILL,
-			// With a terminal the command is a process group of the keeper's session,
-			// so that stopping it works; without one it is a session of its own.
-			Setpgid: foreground,
-			Setsid:  !foreground,
+			Pdeathsig:  syscall.SIGKILL,
+			Setsid:     terminal == nil,
+			Foreground: terminal != nil,
+			Ctty:       ctty,
 		},
 	})
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 type plumbing struct {
 	child  []*os.File // 0, 1, 2 of the command; closed here after the start
 	master *os.File   // of the pseudo-terminal, for the client
-	slave  string     // its path
+	slave  *os.File   // its other end, until the command has it
 	copies []func()
 }
 
@@ -38,6 +38,7 @@ func (k *keeper) plumb(o *Run, hand Hand, streams []*os.File) (*plumbing, *Faile
 		closeAll(p.child)
 		if p.master != nil {
 			p.master.Close()
+			p.slave.Close()
 		}
 		return nil, failed
 	}
@@ -56,7 +57,7 @@ func (k *keeper) plumb(o *Run, hand Hand, streams []*os.File) (*plumbing, *Faile
 					return done(&Failed{Class: control.ClassFailed, Reason: fmt.Sprintf("pseudo-terminal: %v", err)})
 				}
 			}
-			f, p.slave = slave, slave.Name()
+			f, p.slave = slave, slave
 		case sandbox.KindSocketPair:
 			if f, err = p.bridge(i, f); err != nil {
 				return done(&Failed{Class: control.ClassFailed, Reason: fmt.Sprintf("descriptor %d: %v", i, err)})
@@ -74,10 +75,8 @@ func (k *keeper) plumb(o *Run, hand Hand, streams []*os.File) (*plumbing, *Faile
 		// The keeper leads its session (it was started so) and takes the terminal
 		// as controlling: what it forks from now on has it.
 		if err := unix.IoctlSetInt(int(slave.Fd()), unix.TIOCSCTTY, 0); err != nil {
-			slave.Close()
 			return done(&Failed{Class: control.ClassFailed, Reason: fmt.Sprintf("controlling terminal: %v", err)})
 		}
-		slave.Close()
 	}
 	return p, nil
 }

@@ -24,7 +24,6 @@ type Spec struct {
 	Umask      int             `json:"umask"`
 	Profile    sandbox.Profile `json:"profile"`
 	Unconfined bool            `json:"unconfined,omitempty"`
-	Terminal   bool            `json:"terminal,omitempty"`
 	Channel    bool            `json:"channel,omitempty"`
 }
 
@@ -98,11 +97,6 @@ func become(conn *control.Conn, spec Spec, files []*os.File) *Failed {
 		return fail(control.ClassFailed, "close_range: %v", err)
 	}
 	unix.Umask(spec.Umask & 0o777)
-	if spec.Terminal {
-		if err := foreground(); err != nil {
-			return fail(control.ClassFailed, "terminal: %v", err)
-		}
-	}
 	if spec.Channel {
 		spec.Profile.Descriptors = append(spec.Profile.Descriptors, channelFD)
 	}
@@ -124,18 +118,4 @@ func become(conn *control.Conn, spec Spec, files []*os.File) *Failed {
 		return fail(control.ClassRefused, "%s: not a program: it has no interpreter line", spec.Path)
 	}
 	return fail(control.ClassFailed, "%s: %v", spec.Path, err)
-}
-
-// foreground makes this process group the terminal's, whichever of the streams is
-// the terminal.
-func foreground() error {
-	var last error = unix.ENOTTY
-	for fd := range 3 {
-		if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPGRP, unix.Getpgrp()); err != nil {
-			last = err
-			continue
-		}
-		return nil
-	}
-	return last
 }
