@@ -42,13 +42,15 @@ const (
 )
 
 // Process names a process so that a later one with the same number is another.
+// Its fields are those of liveness.Process, so that either converts to the other.
 // A zero field is not known.
 type Process struct {
 	PID   int    `json:"pid"`
 	Start uint64 `json:"start,omitzero"` // clock ticks between boot and its start
 	Boot  string `json:"boot,omitzero"`  // boot id of the kernel
 	PIDNS uint64 `json:"pidns,omitzero"` // inode of the pid namespace that PID belongs to
-	Pidfs uint64 `json:"pidfs,omitzero"` // inode of its pidfd, unique while the machine is up
+	// Handle is the inode of its pidfd, never used twice while the machine is up.
+	Handle uint64 `json:"handle,omitzero"`
 }
 
 // TreeFacts are said once, when a tree starts.

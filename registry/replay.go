@@ -259,12 +259,13 @@ func (s *TreeState) startSession(e Event) error {
 		return fmt.Errorf("session %s starts a second time", e.Session)
 	}
 	node := &SessionNode{ID: e.Session, SessionFacts: *e.Starts, State: Starting, Started: e.Time}
+	// Before it is known itself: a session below itself would be a ring.
+	parent, ok := s.sessions[node.Parent]
 	s.sessions[e.Session] = node
 	if node.Parent == "" {
 		s.Sessions = append(s.Sessions, node)
 		return nil
 	}
-	parent, ok := s.sessions[node.Parent]
 	if !ok {
 		s.Sessions = append(s.Sessions, node) // shown all the same
 		return fmt.Errorf("session %s below %s, which never started", e.Session, clip(node.Parent))
