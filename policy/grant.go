@@ -299,3 +299,20 @@ func jsonText(s string) any {
 	}
 	return map[string]string{"hex": hex.EncodeToString([]byte(s))}
 }
+
+// CheckOffer says whether a pattern that a child offers for a grant may be used:
+// it covers what was asked, and it is no wider than the pattern that the human
+// was shown.
+func CheckOffer(q Query, offered, shown string) error {
+	switch {
+	case offered == "" || len(offered) > maxPattern || !utf8.ValidString(offered):
+		return fmt.Errorf("offered pattern: expected UTF-8 text of 1 to %d bytes", maxPattern)
+	case q.ExactOnly || q.Floor != Allow:
+		return fmt.Errorf("offered pattern %q: this can only be granted exactly as it is", offered)
+	case !slices.ContainsFunc(q.Values, func(v string) bool { return Match(offered, v, q.Home) }):
+		return fmt.Errorf("offered pattern %q does not cover what was asked", offered)
+	case !covers(shown, offered):
+		return fmt.Errorf("offered pattern %q may cover more than %q, which was shown", offered, shown)
+	}
+	return nil
+}

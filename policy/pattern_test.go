@@ -300,7 +300,7 @@ func drawRules(t *rapid.T, surfaces []string) []Rule {
 			Surface: rapid.SampledFrom(surfaces).Draw(t, "surface"),
 			Pattern: patternFor(t, valueText.Draw(t, "seed")),
 			Action:  Action(rapid.IntRange(0, 2).Draw(t, "action")),
-			Origin:  Origin{Line: i + 1},
+			Origin:  Origin{Authority: "policy", Line: i + 1},
 		}
 		if rules[i].Pattern == "" {
 			rules[i].Pattern = "*"

@@ -113,7 +113,16 @@ func (r Resources) Canonical() Resources {
 		}
 	}
 	if !out.ReadAll {
-		out.Read = canonicalRoots(AccessRead, r.Read, out.Write)
+		out.Read = canonicalRoots(AccessRead, r.Read)
+		// What is writable is readable. A root that is readable anyway keeps the
+		// provenance that it has as such, or the meet would not be associative.
+		var more []Entry
+		for _, e := range out.Write {
+			if !inRoots(out.Read, e.Path) {
+				more = append(more, e)
+			}
+		}
+		out.Read = canonicalRoots(AccessRead, out.Read, more)
 		if hasRoot(out.Read) {
 			out.ReadAll, out.Read = true, nil
 		}

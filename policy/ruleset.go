@@ -2,6 +2,7 @@ package policy
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -169,12 +170,12 @@ func ruleReason(r *Rule) string {
 		b.WriteString("denied by ")
 	}
 	b.WriteString(r.Surface)
-	b.WriteString(" \"")
-	b.WriteString(r.Pattern)
-	b.WriteString("\"")
+	b.WriteString(" ")
+	b.WriteString(strconv.Quote(r.Pattern))
 	if r.Reason != "" {
+		// One line, whatever the file has.
 		b.WriteString(": ")
-		b.WriteString(r.Reason)
+		b.WriteString(strings.Join(strings.Fields(r.Reason), " "))
 	}
 	return b.String()
 }

@@ -106,7 +106,10 @@ type Process struct {
 // Duration is a time.Duration that files write as "10m".
 type Duration time.Duration
 
-// MarshalText writes the duration as time.Duration prints it.
+// String prints the duration as time.Duration does.
+func (d Duration) String() string { return time.Duration(d).String() }
+
+// MarshalText writes the duration as String prints it.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
 
 // UnmarshalText reads "90s", "10m", "1h30m". It has to be positive.
