@@ -104,7 +104,7 @@ func (p Profile) ruleset() (int, error) {
 		must   bool
 	}{
 		{"read", p.Read, rightsRead, false},
-		{"exec", p.Exec, rightsExec, true},
+		{"exec", p.Exec, rightsExec, false},
 		{"list", p.List, rightsList, false},
 		{"write", p.Write, rightsWrite, true},
 		{"devices", p.Devices, rightsDevice, false},
@@ -131,12 +131,14 @@ func addRule(ruleset int, path string, rights uint64) error {
 		return err
 	}
 	defer func() { _ = unix.Close(fd) }()
-	var stat unix.Stat_t
-	if err := unix.Fstat(fd, &stat); err != nil {
-		return err
-	}
-	if stat.Mode&unix.S_IFMT != unix.S_IFDIR {
-		rights &= rightsOfFiles
+	if rights&^rightsOfFiles != 0 { // the kernel takes these for directories only
+		var stat unix.Stat_t
+		if err := unix.Fstat(fd, &stat); err != nil {
+			return err
+		}
+		if stat.Mode&unix.S_IFMT != unix.S_IFDIR {
+			rights &= rightsOfFiles
+		}
 	}
 	if rights == 0 {
 		return nil

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 )
 
 // The modes of a request, in the words of the permission profiles.
@@ -139,11 +141,13 @@ const (
 	DegradedRootFiles    = "root-only files"
 	DegradedDACOverride  = "file modes"
 	DegradedSystem       = "system folders"
+	DegradedSuperuser    = "superuser"
 )
 
 // degradations is the table: order of naming, and the sentence for each.
 var degradations = []struct{ name, why string }{
 	{DegradedSignals, "this kernel cannot keep signals inside: the command can signal every process of its user"},
+	{DegradedSuperuser, "the command keeps a superuser's capabilities: it reads other processes' environments and, through the kernel, can undo the envelope"},
 	{DegradedProtected, "files inside a writable root cannot be protected: git hooks, editor and agent settings there can be changed"},
 	{DegradedMetadata, "modes, owners, times and attributes of the user's files outside the roots can be changed, their content not"},
 	{DegradedNames, "that a file outside exists, its size and its times can be seen, its content not"},
@@ -181,8 +185,11 @@ func EnvelopeOnly(h Host) (Profile, Report) {
 	}
 	r := Report{Strength: StrengthAdvisory, Status: StatusPartial, Backend: BackendEnvelope}
 	if !p.Envelope {
-		r.Degradations = []string{DegradedSignals}
-		r.Missing = []string{lackScopes(h)}
+		r.Degradations = append(r.Degradations, DegradedSignals)
+		r.Missing = append(r.Missing, lackScopes(h))
+	}
+	if h.Root {
+		r.Degradations = append(r.Degradations, DegradedSuperuser)
 	}
 	return p, r
 }
@@ -199,7 +206,66 @@ func lackScopes(h Host) string {
 // give is an [UnavailableError]; what else is missing is named in the report.
 //
 // The report is meaningful with an error too: then its status is "unavailable".
-func Plan(r Request) (Profile, Report, error) {
+//
+// It looks at /etc and the toolchains each time; a [Planner] remembers them.
+func Plan(r Request) (Profile, Report, error) { return plan(r, nil) }
+
+// rememberFor is how long a [Planner] trusts what it saw of the system folders, and
+// mostRemembered for how many different requests at once.
+const (
+	rememberFor    = 30 * time.Second
+	mostRemembered = 64
+)
+
+// Planner makes plans one after the other and remembers for half a minute what is the same
+// for all: system folders, /etc, toolchains. What belongs to a session (workspace, roots,
+// temporary directory) is looked up each time. A toolchain that is installed meanwhile is
+// seen late; one that is taken away is left out by [Profile.Confine]. The zero value is ready.
+// Safe for concurrent use; it holds no lock while it looks.
+type Planner struct {
+	mu         sync.Mutex
+	remembered map[string]remembered // guarded by mu
+	now        func() time.Time      // nil is the system's clock
+}
+
+type remembered struct {
+	roots roots
+	until time.Time
+}
+
+// Plan is the function [Plan] with a memory.
+func (p *Planner) Plan(r Request) (Profile, Report, error) { return plan(r, p) }
+
+// remember returns what examine found for a planner like at, now or not long ago.
+func (p *Planner) remember(at *planner, examine func() (roots, error)) (roots, error) {
+	if p == nil || at.request.Files != nil {
+		return examine()
+	}
+	key := fmt.Sprintf("%q %q %q %t %d", at.home, at.deny, at.request.Toolchains, at.request.Network, at.request.Host.UID)
+	now := time.Now
+	if p.now != nil {
+		now = p.now
+	}
+	p.mu.Lock()
+	found, ok := p.remembered[key]
+	p.mu.Unlock()
+	if ok && now().Before(found.until) {
+		return found.roots, nil
+	}
+	fresh, err := examine()
+	if err != nil {
+		return roots{}, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.remembered == nil || len(p.remembered) >= mostRemembered {
+		p.remembered = map[string]remembered{}
+	}
+	p.remembered[key] = remembered{fresh, now().Add(rememberFor)}
+	return fresh, nil
+}
+
+func plan(r Request, memory *Planner) (Profile, Report, error) {
 	refused := Report{Status: StatusUnavailable}
 	switch r.Mode {
 	case ModeUnrestricted:
@@ -224,7 +290,7 @@ func Plan(r Request) (Profile, Report, error) {
 		}
 		return Profile{}, refused, err
 	}
-	roots, err := planRoots(r)
+	roots, err := planRoots(r, memory)
 	if err != nil {
 		return Profile{}, refused, err
 	}

@@ -80,17 +80,34 @@ type roots struct {
 	notes   []string
 }
 
+// grant lets entry be read and executed. Files go to a list of their own: a rule on one needs
+// one system call less.
+func (r *roots) grant(entry Entry) {
+	if entry.Dir {
+		r.read = append(r.read, entry.Path)
+	} else {
+		r.exec = append(r.exec, entry.Path)
+	}
+}
+
+func (r *roots) add(other roots) {
+	r.read, r.exec, r.list = append(r.read, other.read...), append(r.exec, other.exec...), append(r.list, other.list...)
+	r.notes = append(r.notes, other.notes...)
+	r.truncated = r.truncated || other.truncated
+}
+
 // planner holds what planRoots shares among its steps.
 type planner struct {
 	request Request
 	files   Lookup
 	deny    []string // real paths
 	home    string   // real path, "" when there is none to hide
+	memory  *Planner // nil for none
 	out     roots
 }
 
-func planRoots(r Request) (roots, error) {
-	p := &planner{request: r, files: r.Files}
+func planRoots(r Request, memory *Planner) (roots, error) {
+	p := &planner{request: r, files: r.Files, memory: memory}
 	if p.files == nil {
 		p.files = System()
 	}
@@ -272,7 +289,7 @@ func (p *planner) grantAround(entry Entry, masks []string) error {
 		}
 	}
 	if len(below) == 0 || !entry.Dir {
-		p.out.read = append(p.out.read, entry.Path)
+		p.out.grant(entry)
 		return nil
 	}
 	children, more, err := p.files.List(entry.Path, MaxPaths)
@@ -294,8 +311,23 @@ func (p *planner) grantAround(entry Entry, masks []string) error {
 	return nil
 }
 
-// addSystem adds the system folders, /etc without its secrets, and the listed toolchains.
+// addSystem adds the system folders, /etc without its secrets, and the listed toolchains: what
+// is the same for every command of a user, and what takes time to look at.
 func (p *planner) addSystem() error {
+	examine := func() (roots, error) {
+		alone := &planner{request: p.request, files: p.files, deny: p.deny, home: p.home}
+		err := alone.examineSystem()
+		return alone.out, err
+	}
+	part, err := p.memory.remember(p, examine)
+	if err != nil {
+		return err
+	}
+	p.out.add(part)
+	return nil
+}
+
+func (p *planner) examineSystem() error {
 	masks := slices.Clone(p.deny)
 	if p.home != "" {
 		masks = append(masks, p.home)
@@ -321,9 +353,11 @@ func (p *planner) addEtc() {
 	}
 	left := maxExamined
 	if rules, clean := p.withoutSecrets(entry.Path, &left); clean {
-		p.out.read = append(p.out.read, entry.Path)
+		p.out.grant(entry)
 	} else {
-		p.out.read = append(p.out.read, rules...)
+		for _, rule := range rules {
+			p.out.grant(rule)
+		}
 		p.out.list = append(p.out.list, entry.Path)
 	}
 	links := systemLinks
@@ -333,7 +367,7 @@ func (p *planner) addEtc() {
 	for _, path := range links {
 		target, err := p.files.Resolve(path)
 		if err == nil && target.Open && target.Path != "/" && !p.hidden(target.Path) && !within(target.Path, entry.Path) {
-			p.out.read = append(p.out.read, target.Path)
+			p.out.grant(target)
 		}
 	}
 }
@@ -341,7 +375,7 @@ func (p *planner) addEtc() {
 // withoutSecrets is what of dir may be granted: everything but what some may read, this
 // user among them, and others may not. clean is true when dir holds nothing of the kind at
 // any depth. left bounds the walk; what is beyond it is not granted.
-func (p *planner) withoutSecrets(dir string, left *int) (rules []string, clean bool) {
+func (p *planner) withoutSecrets(dir string, left *int) (rules []Entry, clean bool) {
 	children, more, err := p.files.List(dir, *left)
 	if err != nil {
 		return nil, true // not readable for us, so not for the command either
@@ -359,13 +393,13 @@ func (p *planner) withoutSecrets(dir string, left *int) (rules []string, clean b
 		case child.Dir:
 			below, whole := p.withoutSecrets(child.Path, left)
 			if whole {
-				rules = append(rules, child.Path)
+				rules = append(rules, child)
 			} else {
 				rules = append(rules, below...)
 				clean = false
 			}
 		default:
-			rules = append(rules, child.Path)
+			rules = append(rules, child)
 		}
 	}
 	return rules, clean
@@ -402,7 +436,7 @@ func (p *planner) addToolchains() {
 		if slices.ContainsFunc(p.deny, func(d string) bool { return within(entry.Path, d) || within(d, entry.Path) }) {
 			continue
 		}
-		p.out.read = append(p.out.read, entry.Path)
+		p.out.grant(entry)
 	}
 }
 
