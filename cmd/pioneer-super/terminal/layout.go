@@ -290,7 +290,7 @@ func (f *field) lay(fact, labels, cols, limit int) []row {
 	if limit > 0 && len(rows) > limit {
 		more := len(rows) - limit + 1
 		rows = rows[:limit-1]
-		return append(rows, row{text: fmt.Sprintf(" %-*s | [+%d lines: v shows all]", labels, "", more), style: f.style})
+		return append(rows, row{text: missing(more, "line", cols), style: f.style})
 	}
 	rows[len(rows)-1].fact = fact
 	return rows
@@ -402,13 +402,20 @@ func (p *page) short(fields []field, labels, cols, room int) (rows []row, elided
 	}
 	if left > 0 {
 		elided = true
-		word := "facts"
-		if left == 1 {
-			word = "fact"
-		}
-		rows = append(rows, row{text: fmt.Sprintf(" [+%d %s: v shows all]", left, word)})
+		rows = append(rows, row{text: missing(left, "fact", cols)})
 	}
 	return rows, elided, true
+}
+
+// missing is the mark of a short view that something is not in it.
+func missing(n int, what string, cols int) string {
+	if n != 1 {
+		what += "s"
+	}
+	if cols < 50 {
+		return fmt.Sprintf(" [+%d %s: v]", n, what)
+	}
+	return fmt.Sprintf(" [+%d %s: v shows all]", n, what)
 }
 
 // flow joins items into rows of at most cols-1 columns.

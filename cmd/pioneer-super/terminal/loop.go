@@ -505,7 +505,7 @@ func (l *loop) dialogName(p *pending) string {
 	if p.q.Seq > 0 {
 		return fmt.Sprintf("#%d by %q", p.q.Seq, p.q.Agent)
 	}
-	return fmt.Sprintf("%q by %q", p.q.ID, p.q.Agent)
+	return fmt.Sprintf("by %q", p.q.Agent)
 }
 
 func (l *loop) message(m any) {
@@ -751,7 +751,13 @@ func (l *loop) suspend() {
 
 // comeBack looks whether the terminal is ours again.
 func (l *loop) comeBack() {
+	was := l.behind
 	l.behind = !l.dev.foreground()
+	if l.behind && !was {
+		for _, p := range l.queue {
+			p.told = false
+		}
+	}
 	if !l.behind && l.relay != nil {
 		rows, cols := l.dev.size()
 		r := l.relay
@@ -764,7 +770,7 @@ func (l *loop) announce() {
 	for _, p := range l.queue {
 		if !p.told {
 			p.told = true
-			l.write("\r\n\apioneer-super: " + Visible(fmt.Sprintf("ask %s waits for you; bring this job to the foreground (fg)", l.dialogName(p))) + "\r\n")
+			l.write("\r\n\apioneer-super: " + Visible(fmt.Sprintf("ask %s waits: fg brings it here", l.dialogName(p))) + "\r\n")
 		}
 	}
 }

@@ -157,6 +157,9 @@ func (f *filter) step(dst []byte, b byte) []byte {
 			f.reset()
 		case b < 0x20:
 			return f.control(dst, b)
+		case b >= 0x7f: // no sequence ends so
+			f.dropped++
+			f.reset()
 		default:
 			dst = f.escape(dst, b)
 			f.reset()
@@ -172,6 +175,9 @@ func (f *filter) step(dst []byte, b byte) []byte {
 			return f.control(dst, b)
 		case b <= 0x2f:
 			f.keep(b, 4)
+		case b >= 0x7f:
+			f.dropped++
+			f.reset()
 		default:
 			dst = f.intermediate(dst, b)
 			f.reset()
