@@ -7,8 +7,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	"mvdan.cc/sh/v3/syntax"
 
 	"github.com/getpioneer/pioneer-super/forwarding/wire"
 	"github.com/getpioneer/pioneer-super/policy"
@@ -427,9 +430,7 @@ func (t *tree) judge(w *wish) verdict {
 	// cannot be seen through, and it is recorded.
 	free := !w.s.mentions("bash")
 	decide := func(q policy.Query) policy.Decision {
-		if free {
-			q.Floor = policy.Allow
-		} else if len(w.changes) > 0 && q.Surface == "bash" && q.Floor == policy.Allow {
+		if len(w.changes) > 0 && q.Surface == "bash" && q.Floor == policy.Allow {
 			q.Floor, q.FloorReason = policy.Ask, "<environment: "+strings.Join(w.changes, ", ")+">"
 		}
 		return policy.Decide(w.s.chain, q)
@@ -439,10 +440,14 @@ func (t *tree) judge(w *wish) verdict {
 	if w.analysis != nil && (w.op != control.OpSpawn || w.adapter == nil) {
 		v := w.analysis.Judge(decide)
 		out.action, out.decision, out.unit = v.Action, v.Decision, v.Unit
-		if free && v.Action == policy.Ask && len(w.analysis.Problems) > 0 {
+		if v.Reason != "" {
+			out.decision.Reason = v.Reason
+		}
+		if out.decision.Rule.Surface == "" {
+			out.decision.Rule = policy.Rule{Surface: "bash", Pattern: v.Sentinel, Action: v.Action, Origin: policy.Origin{Authority: "floor"}}
+		}
+		if free && v.Rules == policy.Allow {
 			out.action = policy.Allow
-			out.decision = policy.Decision{Action: policy.Allow, Rule: policy.Rule{Surface: "bash", Pattern: "*", Action: policy.Allow, Origin: policy.Origin{Authority: "mode"}},
-				Reason: "not analysed (" + w.analysis.Problems[0].Message + "); full_access without a rule for commands allows it"}
 		}
 		judged = true
 	}
@@ -524,7 +529,20 @@ func commandLine(r policy.Record) string {
 	if r.Text != "" {
 		return r.Text
 	}
-	return shell.Quote(r.Argv)
+	return quote(r.Argv)
+}
+
+// quote writes an argument vector as one line of shell text.
+func quote(argv []string) string {
+	words := make([]string, len(argv))
+	for i, a := range argv {
+		q, err := syntax.Quote(a, syntax.LangBash)
+		if err != nil {
+			q = strconv.Quote(a)
+		}
+		words[i] = q
+	}
+	return strings.Join(words, " ")
 }
 
 // plan fills the wish's sandbox plan for that grant. It is made again after an
