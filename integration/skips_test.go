@@ -39,7 +39,9 @@ func TestEveryFuzzTargetIsRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(string(script), "./integration/citool fuzz") {
-		t.Error(".ci/run does not fuzz what ./integration/citool fuzz lists")
+	for _, want := range []string{`citool" fuzz`, `-fuzz "^$target\$"`} {
+		if !strings.Contains(string(script), want) {
+			t.Errorf(".ci/run does not fuzz what citool lists: it lacks %s", want)
+		}
 	}
 }

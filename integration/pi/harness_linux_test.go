@@ -10,6 +10,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// patience is how long a real Pi may take for one step on a machine that has
+// other work to do.
+const patience = 3 * time.Minute
+
 // TestRealPiHarness proves the harness itself, without any program of ours: a
 // real Pi asks over the file protocol, and what the test answers is what it does.
 func TestRealPiHarness(t *testing.T) {
@@ -19,7 +23,7 @@ func TestRealPiHarness(t *testing.T) {
 	inbox := lab.Inbox("root-1")
 	child := lab.Start(t, lab.Env(Subagent("root-1")...), lab.Print(script.Prompt())...)
 
-	first := inbox.Next(t, time.Minute)
+	first := inbox.Next(t, patience)
 	if _, err := os.Stat(filepath.Join(lab.Work, "approved")); err == nil {
 		t.Error("the command ran before it was approved")
 	}
@@ -27,10 +31,10 @@ func TestRealPiHarness(t *testing.T) {
 		t.Errorf("the ask is not the one of this command: %+v", first)
 	}
 	inbox.Answer(t, first, true, "approved", "")
-	second := inbox.Next(t, time.Minute)
+	second := inbox.Next(t, patience)
 	inbox.Answer(t, second, false, "denied_with_reason", "not on my watch")
 
-	if status := child.Status(t, time.Minute); status != 0 {
+	if status := child.Status(t, patience); status != 0 {
 		t.Errorf("exit status %d", status)
 	}
 	results := script.Results(t, time.Second)
@@ -56,7 +60,7 @@ func TestRealPiHarnessShellPath(t *testing.T) {
 	}
 	lab := NewLab(t, model, Options{ShellPath: shell, Permission: map[string]any{"*": "allow"}})
 	script := model.Script(Bash("echo ran"))
-	if status := lab.Start(t, lab.Env(), lab.Print(script.Prompt())...).Status(t, time.Minute); status != 0 {
+	if status := lab.Start(t, lab.Env(), lab.Print(script.Prompt())...).Status(t, patience); status != 0 {
 		t.Errorf("exit status %d", status)
 	}
 	got := script.Results(t, time.Second)
@@ -89,7 +93,7 @@ func TestRealPiHarnessRoots(t *testing.T) {
 		})
 		inbox, request := lab.Inbox(root.Session), ask("1-a-1", root.Session, "make clean")
 		inbox.Ask(t, request)
-		got := inbox.Response(t, request, time.Minute)
+		got := inbox.Response(t, request, patience)
 		if got.Approved || got.DenialReason == nil || *got.DenialReason != "later" {
 			t.Errorf("the response is %+v", got)
 		}
@@ -102,11 +106,11 @@ func TestRealPiHarnessRoots(t *testing.T) {
 		root := lab.StartTerminalRoot(t, "root-tui", lab.Env())
 		inbox, request := lab.Inbox("root-tui"), ask("1-a-1", "root-tui", "make clean")
 		inbox.Ask(t, request)
-		root.Shows(t, time.Minute, "Permission Required (Subagent)", "make clean")
+		root.Shows(t, patience, "Permission Required (Subagent)", "make clean")
 		root.Type(t, "y")
-		root.Shows(t, time.Minute, "Press y again to approve")
+		root.Shows(t, patience, "Press y again to approve")
 		root.Type(t, "y")
-		if got := inbox.Response(t, request, time.Minute); !got.Approved || got.State != "approved" || got.ResponderSessionID != "root-tui" {
+		if got := inbox.Response(t, request, patience); !got.Approved || got.State != "approved" || got.ResponderSessionID != "root-tui" {
 			t.Errorf("the response is %+v", got)
 		}
 	})

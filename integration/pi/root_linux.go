@@ -12,6 +12,9 @@ import (
 	"github.com/getpioneer/pioneer-super/integration/screen"
 )
 
+// start bounds how long a Pi may take to be ready for its user.
+const start = 3 * time.Minute
+
 // A Dialog is a question that Pi puts to its user in rpc mode.
 type Dialog struct {
 	ID      string   `json:"id"`
@@ -80,8 +83,8 @@ func startRoot(t testing.TB, l *Lab, cmd *exec.Cmd, env []string, onDialog func(
 	case r.Session = <-r.state:
 	case <-r.ended:
 		t.Fatalf("pi --mode rpc has ended; it printed:\n%s", r.Output())
-	case <-time.After(time.Minute):
-		t.Fatalf("pi --mode rpc is not ready after a minute; it printed:\n%s", r.Output())
+	case <-time.After(start):
+		t.Fatalf("pi --mode rpc is not ready in time; it printed:\n%s", r.Output())
 	}
 	return r
 }
@@ -155,6 +158,6 @@ func (l *Lab) StartTerminalRoot(t testing.TB, session string, env []string) *scr
 		t.Fatalf("pi: %v", err)
 	}
 	s := screen.Start(t, screen.Options{Dir: l.Work, Env: env, Columns: 120, Rows: 40}, path, "--session-id", session)
-	s.Shows(t, time.Minute, "scripted")
+	s.Shows(t, start, "scripted")
 	return s
 }
