@@ -1,0 +1,306 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// The modes of a request, in the words of the permission profiles.
+const (
+	ModeUnrestricted   = "unrestricted"
+	ModeWorkspaceWrite = "workspace_write"
+	ModeReadOnly       = "read_only"
+)
+
+// The strengths of a report. "enforced except a, b" is made from the second.
+const (
+	StrengthEnforced = "enforced"
+	StrengthExcept   = "enforced except "
+	StrengthAdvisory = "advisory"
+)
+
+// The words of a snapshot's enforcement status.
+const (
+	StatusActive      = "active"
+	StatusPartial     = "partially_active"
+	StatusUnavailable = "unavailable"
+)
+
+// Request is what a command is to be confined to, before anything is known of how. All
+// paths are absolute.
+type Request struct {
+	// Workspace is the directory that the session works on.
+	Workspace string
+	// Cwd is the directory of the command, "" for Workspace. It must be readable in the result.
+	Cwd string
+	// Home is the user's home directory: nothing of it is readable but the listed
+	// toolchains and what roots name.
+	Home string
+	// Temp is the session's private temporary directory, which exists.
+	Temp string
+	// CacheDir is the session's private directory for build caches, "" for none.
+	CacheDir string
+	// Mode is one of the Mode constants; anything else is an error.
+	Mode string
+	// WorkspaceWrite opens the workspace for writing in ModeReadOnly.
+	WorkspaceWrite bool
+	// Network grants the host's network, all of it.
+	Network bool
+	// Off is the operator's answer that this command runs outside the sandbox: the
+	// envelope alone remains.
+	Off bool
+	// ReadRoots and WriteRoots are further directories or files that policy or a human gave.
+	ReadRoots, WriteRoots []string
+	// Toolchains are directories below Home, relative to it, that config adds to the
+	// listed ones; read only.
+	Toolchains []string
+	// Executables are files that must run inside: our own binary, the resolved shell.
+	Executables []string
+	// Session are paths of ours that belong to this session alone (its channel) and may
+	// therefore lie below a denied one; they are writable.
+	Session []string
+	// Deny are places that no session reaches: state, run directory, policy. A root that
+	// is, holds, or lies below one of them is an error, or is split when only read.
+	Deny []string
+	// SharedMemory opens /dev/shm, which this tier cannot make private: what other programs
+	// of the user keep there can then be read and changed. Programs that use POSIX
+	// semaphores or shared memory need it. Named in the report.
+	SharedMemory bool
+	// Pseudoterminals opens /dev/ptmx and /dev/pts, which this tier cannot make private:
+	// other terminals of the user can then be opened. Programs that make terminals of
+	// their own (script, expect, tmux) need it. Named in the report.
+	Pseudoterminals bool
+	// Terminal is the path of the command's own pseudo-terminal, "" for none.
+	Terminal string
+	// UnixSockets lets the command make sockets with a path and connect to any that its
+	// user may. Named in the report.
+	UnixSockets bool
+	// Limits are handed through.
+	Limits Limits
+	// Descriptors are handed through: what stays open beyond 0, 1 and 2.
+	Descriptors []int
+	// Host is what [Probe] found.
+	Host Host
+	// Files looks paths up; nil asks the system.
+	Files Lookup
+}
+
+// Report says how strong a plan is, in the words that the human sees.
+type Report struct {
+	// Strength is "enforced", "enforced except a, b" or "advisory".
+	Strength string `json:"strength"`
+	// Status is "active", "partially_active" or "unavailable".
+	Status string `json:"status"`
+	// Backend is the profile's, "" when nothing is run.
+	Backend string `json:"backend"`
+	// Degradations are names from a closed table, in its order; [Explain] has a
+	// sentence for each.
+	Degradations []string `json:"degradations,omitempty"`
+	// Missing is what the host lacks for a stronger result.
+	Missing []string `json:"missing,omitempty"`
+	// Notes are facts that weaken nothing but that a reader wants to know.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// ErrUnavailable is what a plan fails with when the host cannot give what a restricted
+// mode requires.
+var ErrUnavailable = errors.New("sandbox unavailable")
+
+// UnavailableError names the required area and what the host lacks for it. It is an
+// [ErrUnavailable].
+type UnavailableError struct {
+	Area  string
+	Lacks string
+}
+
+func (e *UnavailableError) Error() string {
+	return fmt.Sprintf("sandbox unavailable: %s cannot be enforced: %s", e.Area, e.Lacks)
+}
+
+// Is makes errors.Is(err, ErrUnavailable) true.
+func (e *UnavailableError) Is(target error) bool { return target == ErrUnavailable }
+
+// The degradations of this tier. Their names are what "enforced except" lists.
+const (
+	DegradedSignals      = "signals"
+	DegradedMetadata     = "metadata"
+	DegradedNames        = "names"
+	DegradedProtected    = "protected paths"
+	DegradedProcessList  = "process list"
+	DegradedLocalhost    = "localhost servers"
+	DegradedNetworkAll   = "network all or none"
+	DegradedUnixSockets  = "unix sockets"
+	DegradedSharedMemory = "shared memory"
+	DegradedTerminals    = "terminals"
+	DegradedDevices      = "device control"
+	DegradedProcessLimit = "process limit"
+	DegradedRootFiles    = "root-only files"
+	DegradedDACOverride  = "file modes"
+	DegradedSystem       = "system folders"
+)
+
+// degradations is the table: order of naming, and the sentence for each.
+var degradations = []struct{ name, why string }{
+	{DegradedSignals, "this kernel cannot keep signals inside: the command can signal every process of its user"},
+	{DegradedProtected, "files inside a writable root cannot be protected: git hooks, editor and agent settings there can be changed"},
+	{DegradedMetadata, "modes, owners, times and attributes of the user's files outside the roots can be changed, their content not"},
+	{DegradedNames, "that a file outside exists, its size and its times can be seen, its content not"},
+	{DegradedProcessList, "command lines of other processes can be seen"},
+	{DegradedLocalhost, "without network no internet socket can be made at all: servers on localhost do not work"},
+	{DegradedNetworkAll, "granted network is the whole network, services on this host's own loopback included"},
+	{DegradedUnixSockets, "sockets with a path can be reached wherever the user may connect: agents, buses, container engines"},
+	{DegradedSharedMemory, "/dev/shm is the host's: shared memory of the user's other programs can be read and changed"},
+	{DegradedTerminals, "other terminals of the user can be opened: read and drawn on"},
+	{DegradedDevices, "this kernel cannot restrict the control of devices that may be opened"},
+	{DegradedProcessLimit, "the kernel does not limit the number of a superuser's processes"},
+	{DegradedRootFiles, "running as the superuser: files outside /etc that only root may read are readable in the system folders"},
+	{DegradedDACOverride, "CAP_DAC_OVERRIDE is kept because a writable root belongs to another user: inside the roots file modes do not hold"},
+	{DegradedSystem, "a system folder was too large to examine: the part that was not is not readable"},
+}
+
+// Explain is the sentence for a degradation, "" for a name that is none.
+func Explain(degradation string) string {
+	for _, d := range degradations {
+		if d.name == degradation {
+			return d.why
+		}
+	}
+	return ""
+}
+
+// EnvelopeOnly is the plan for a process that is not otherwise restricted: no new
+// privileges, and a domain that handles the scopes and nothing else, so that neither
+// signals, tracing nor abstract sockets reach out of it and nothing else changes. What an
+// old kernel cannot give of it is named.
+func EnvelopeOnly(h Host) (Profile, Report) {
+	p := Profile{
+		Backend: BackendEnvelope, Landlock: h.LandlockABI, Envelope: h.LandlockABI >= landlockScopes,
+		NoNewPrivs: true, Network: true, UnixSockets: true,
+	}
+	r := Report{Strength: StrengthAdvisory, Status: StatusPartial, Backend: BackendEnvelope}
+	if !p.Envelope {
+		r.Degradations = []string{DegradedSignals}
+		r.Missing = []string{lackScopes(h)}
+	}
+	return p, r
+}
+
+func lackScopes(h Host) string {
+	if h.LandlockABI == 0 {
+		return "signal, trace and abstract socket scopes: no Landlock: " + h.LandlockLack
+	}
+	return fmt.Sprintf("signal, trace and abstract socket scopes: Landlock version %d, this kernel has %d", landlockScopes, h.LandlockABI)
+}
+
+// Plan works out how r is enforced on r.Host. It touches nothing: it looks paths up
+// through r.Files and returns values. An area that the mode requires and the host cannot
+// give is an [UnavailableError]; what else is missing is named in the report.
+//
+// The report is meaningful with an error too: then its status is "unavailable".
+func Plan(r Request) (Profile, Report, error) {
+	refused := Report{Status: StatusUnavailable}
+	switch r.Mode {
+	case ModeUnrestricted:
+		p, report := EnvelopeOnly(r.Host)
+		return withCommon(p, r), report, nil
+	case ModeWorkspaceWrite, ModeReadOnly:
+	case "":
+		return Profile{}, refused, errors.New("sandbox request: no mode")
+	default:
+		return Profile{}, refused, fmt.Errorf("sandbox request: mode %q, expected %s, %s or %s",
+			r.Mode, ModeUnrestricted, ModeWorkspaceWrite, ModeReadOnly)
+	}
+	if r.Off {
+		p, report := EnvelopeOnly(r.Host)
+		report.Notes = append(report.Notes, "sandbox off for this command, by answer")
+		return withCommon(p, r), report, nil
+	}
+	if err := require(r.Host); err != nil {
+		var lack *UnavailableError
+		if errors.As(err, &lack) {
+			refused.Missing = []string{lack.Lacks}
+		}
+		return Profile{}, refused, err
+	}
+	roots, err := planRoots(r)
+	if err != nil {
+		return Profile{}, refused, err
+	}
+	p := Profile{
+		Backend: BackendLandlock, Landlock: r.Host.LandlockABI, Envelope: r.Host.LandlockABI >= landlockScopes,
+		Files: true, Read: roots.read, Write: roots.write, Exec: roots.exec, List: roots.list, Devices: roots.devices,
+		Network: r.Network, UnixSockets: r.UnixSockets, Strict: true, NoNewPrivs: true,
+		DropCapabilities: true, KeepDACOverride: roots.foreign != "",
+	}
+	p = withCommon(p, r)
+	if err := p.Validate(); err != nil {
+		return Profile{}, refused, err
+	}
+	return p, report(p, r, roots), nil
+}
+
+func withCommon(p Profile, r Request) Profile {
+	p.Limits = r.Limits
+	p.Descriptors = slices.Clone(r.Descriptors)
+	return p
+}
+
+// require holds the areas that every restricted mode needs: writes of content, secrets,
+// network, signals and tracing. Tracing is bounded by any domain; signals from scopes on,
+// and before them they are a named degradation.
+func require(h Host) error {
+	switch {
+	case h.LandlockABI == 0:
+		return &UnavailableError{"files", "no Landlock: " + h.LandlockLack}
+	case h.LandlockABI < landlockTruncate:
+		return &UnavailableError{"content writes", fmt.Sprintf("Landlock version %d leaves truncation open, version %d is needed", h.LandlockABI, landlockTruncate)}
+	case !h.Seccomp:
+		return &UnavailableError{"network", "no system call filter: " + h.SeccompLack}
+	}
+	return nil
+}
+
+func report(p Profile, r Request, roots roots) Report {
+	have := map[string]bool{
+		DegradedSignals:      !p.Envelope,
+		DegradedMetadata:     true,
+		DegradedNames:        true,
+		DegradedProtected:    roots.workspaceWritable,
+		DegradedProcessList:  true,
+		DegradedLocalhost:    !p.Network,
+		DegradedNetworkAll:   p.Network,
+		DegradedUnixSockets:  p.UnixSockets,
+		DegradedSharedMemory: r.SharedMemory,
+		DegradedTerminals:    r.Pseudoterminals,
+		DegradedDevices:      p.Landlock < landlockIoctl,
+		DegradedProcessLimit: r.Host.Root && p.Limits.Processes != 0,
+		DegradedRootFiles:    r.Host.Root,
+		DegradedDACOverride:  p.KeepDACOverride,
+		DegradedSystem:       roots.truncated,
+	}
+	out := Report{Status: StatusPartial, Backend: p.Backend}
+	for _, d := range degradations {
+		if have[d.name] {
+			out.Degradations = append(out.Degradations, d.name)
+		}
+	}
+	if !p.Envelope {
+		out.Missing = append(out.Missing, lackScopes(r.Host))
+	}
+	if !r.Host.UserNamespaces {
+		out.Missing = append(out.Missing, "user namespaces: "+r.Host.UserNamespacesLack)
+	}
+	if roots.foreign != "" {
+		out.Notes = append(out.Notes, "CAP_DAC_OVERRIDE kept: "+roots.foreign+" belongs to another user")
+	}
+	out.Notes = append(out.Notes, roots.notes...)
+	out.Strength = StrengthEnforced
+	if len(out.Degradations) > 0 {
+		out.Strength = StrengthExcept + strings.Join(out.Degradations, ", ")
+	} else {
+		out.Status = StatusActive
+	}
+	return out
+}
