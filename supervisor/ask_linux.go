@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/getpioneer/pioneer-super/forwarding/wire"
 	"github.com/getpioneer/pioneer-super/policy"
 	"github.com/getpioneer/pioneer-super/policy/shell"
-	"github.com/getpioneer/pioneer-super/registry"
-	"github.com/getpioneer/pioneer-super/supervisor/audit"
 	"github.com/getpioneer/pioneer-super/supervisor/control"
 )
 
@@ -21,19 +21,20 @@ const (
 	keyOff       = "O"
 )
 
-// reread looks at what can change while a human reads: it must be what was shown.
-func (t *tree) reread(w *wish) (ok bool, changed string) {
+// reread looks at what can change while a human reads, and says what is not what
+// was shown any more.
+func (t *tree) reread(w *wish) (changed string) {
 	dir, err := w.k.question(prepareOrder(w.dir.Path))
 	if err != nil || dir.Dev != w.dir.Dev || dir.Ino != w.dir.Ino {
-		return false, fmt.Sprintf("%s is another directory than the one that was shown", w.dir.Path)
+		return w.dir.Path + " is another directory than the one that was judged"
 	}
 	for _, word := range w.record.Words {
 		f, err := w.k.question(lookupOrder(word.File.Path, word.File.SHA256 != ""))
 		if err != nil || f.Dev != word.File.Dev || f.Ino != word.File.Ino || f.SHA256 != word.File.SHA256 {
-			return false, fmt.Sprintf("%s changed while the question waited", word.File.Path)
+			return word.File.Path + " changed while this was decided"
 		}
 	}
-	return true, ""
+	return ""
 }
 
 // unavailable is the sentence for an ask that nobody answered. It never says that
@@ -266,7 +267,9 @@ func (w *wish) judgeValue(surface, value, tool, home string) {
 	}
 	if strings.HasPrefix(surface, "path") {
 		q.Aliases = true
-		q.Values = policy.PathAliases(value, s.snap.Sandbox.Cwd, home, "")
+		if !filepath.IsAbs(value) {
+			q.Values = append(q.Values, filepath.Join(s.snap.Sandbox.Cwd, value))
+		}
 	}
 	w.queries = append(w.queries, q)
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/getpioneer/pioneer-super/forwarding/wire"
 	"github.com/getpioneer/pioneer-super/policy"
 	"github.com/getpioneer/pioneer-super/policy/shell"
 	"github.com/getpioneer/pioneer-super/registry"
@@ -299,7 +300,7 @@ func (t *tree) environment(w *wish, client []string) (env, diff []string) {
 	}
 	base := s.base
 	if w.op == control.OpExec {
-		base = s.toolBase(t)
+		base = s.tools
 	}
 	env = slices.Clone(base)
 	kept, _ := sandbox.FilterEnvironment(client, nil)
@@ -311,7 +312,7 @@ func (t *tree) environment(w *wish, client []string) (env, diff []string) {
 			}
 			continue
 		}
-		if is, ok := lookupEnv(base, name); ok && is == value || t.known(s, name, value) {
+		if t.known(s, name, value) {
 			continue
 		}
 		diff = append(diff, e)
@@ -324,10 +325,15 @@ func (t *tree) environment(w *wish, client []string) (env, diff []string) {
 	return env, diff
 }
 
-// known says that an agent hands on what it was itself started with.
+// known says that a client only hands on what this tree started it with: as its
+// session's agent, or as a tool of it.
 func (t *tree) known(s *session, name, value string) bool {
-	is, ok := lookupEnv(s.base, name)
-	return ok && is == value
+	for _, env := range [][]string{s.base, s.given, s.tools} {
+		if is, ok := lookupEnv(env, name); ok && is == value {
+			return true
+		}
+	}
+	return false
 }
 
 // toolBase is the environment of the session's tools: its agent's, filtered.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/getpioneer/pioneer-super/forwarding"
@@ -22,7 +23,9 @@ import (
 
 // inventory says whether a variable is one by which children find a parent: no
 // process of a tree inherits such a name from outside.
-func inventory(name string) bool { return lineage.Known(name) }
+func inventory(name string) bool {
+	return slices.ContainsFunc(lineage.Inventory(), func(v lineage.Variable) bool { return v.Name == name })
+}
 
 // openChannel gives a session its inbox. What it sees as its parent's id is the
 // channel's: unguessable, and a directory of its own, so that the directory and
@@ -234,11 +237,11 @@ func newForwarder(p *control.Parent) (*forwarder, error) {
 // ask sends one request for each unit that asks; the parent judges each by rules
 // of its own. It can allow once what this tree left as an ask, and nothing more.
 func (f *forwarder) ask(ctx context.Context, s *session, q control.Question, w *wish) (liveAnswer, error) {
-	facts := forwarding.Facts{ID: q.ID, Session: s.id, Path: s.path(), Agent: s.agent, Source: wire.SourceToolCall}
+	facts := forwarding.Facts{ID: q.ID, Session: s.id, Path: s.path(), Agent: s.agent, Source: wire.ToolCall}
 	whole := q.Command
 	unit := func(text string) {
 		var requester prompt.Facts
-		requester.Pattern = q.Rule
+		requester.MatchedPattern = q.Rule
 		p := prompt.Bash(requester, text, whole)
 		facts.Units = append(facts.Units, forwarding.Unit{Surface: "bash", Value: text, MatchValues: []string{text}, Payload: p})
 	}
@@ -254,7 +257,7 @@ func (f *forwarder) ask(ctx context.Context, s *session, q control.Question, w *
 			unit(whole)
 		} else {
 			var requester prompt.Facts
-			requester.Pattern = q.Rule
+			requester.MatchedPattern = q.Rule
 			facts.Units = append(facts.Units, forwarding.Unit{Surface: q.Surface, Value: whole, MatchValues: []string{whole}, Payload: prompt.Tool(requester, q.Surface, whole)})
 		}
 	}

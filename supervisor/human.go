@@ -316,7 +316,7 @@ func (h *humans) pair(ctx context.Context, id, code, who string) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	a, err := h.ask(ctx, control.Question{
-		ID: id, Digest: id, Pairing: true, Session: "approve",
+		ID: id, Digest: id, Pairing: true, Code: code, Session: "approve",
 		Command:  "pioneer-super approve",
 		Reason:   "a second terminal (" + who + ") wants to answer for you; type the code that it shows, only if you started it",
 		Strength: "human operation",

@@ -91,4 +91,4 @@ func (l linkFolder) is(dev, ino uint64) bool {
 }
 
 // files are what a confined process needs in order to run this binary.
-func (l linkFolder) files() []string { return []string{l.binary, l.bin, l.dir} }
+func (l linkFolder) files() []string { return []string{l.binary} }

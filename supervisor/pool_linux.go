@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -31,6 +32,8 @@ type keeperProcess struct {
 	found chan keeper.File
 	// reports carries everything else, in order, closed when the keeper is gone.
 	reports chan keeper.Report
+	// clean is set when the keeper has said that nothing of its command is left.
+	clean atomic.Bool
 }
 
 // pool starts keepers ahead, so that a command does not wait for two starts of
@@ -157,6 +160,9 @@ func (k *keeperProcess) read() {
 			}
 			continue
 		}
+		if r.Ended != nil {
+			k.clean.Store(true)
+		}
 		k.reports <- r
 	}
 }
@@ -210,11 +216,10 @@ func (p *pool) reap() {
 		k := p.live[pid]
 		delete(p.live, pid)
 		p.mu.Unlock()
-		if k != nil && k.conn != nil {
-			k.conn.Close()
+		// The socket is left to its reader: what the keeper said last is still in it.
+		if k == nil || !k.clean.Load() {
+			go reaper.Clear(p.known, 10*time.Second)
 		}
-		// Cheap when there is nothing: one look at the children of this process.
-		go reaper.Clear(p.known, 10*time.Second)
 	}
 }
 

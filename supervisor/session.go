@@ -33,7 +33,9 @@ type session struct {
 	// root in which that inbox lies.
 	channel string
 	root    string
-	base    []string // environment that its agent was started with
+	base    []string // the environment that its agent was meant to have
+	given   []string // the one that it was started with: base, filtered, and ours
+	tools   []string // the base of its tools
 	temp    string
 	cache   string
 	ctl     string // directory of its listener

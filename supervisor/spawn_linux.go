@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -12,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/getpioneer/pioneer-super/forwarding/wire"
 	"github.com/getpioneer/pioneer-super/policy"
 	"github.com/getpioneer/pioneer-super/registry"
 	"github.com/getpioneer/pioneer-super/sandbox"
@@ -244,7 +246,9 @@ func (t *tree) open(w *wish, s *session) (control.Result, bool) {
 		s.listen.Close()
 		return failed("%v", err), false
 	}
-	w.env = t.agentEnvironment(w, s)
+	s.tools = s.toolBase(t)
+	s.given = t.agentEnvironment(w, s)
+	w.env = s.given
 	report := w.profile.report
 	if p, err := t.planFor(s, policy.GrantVector{}, true, w.adapter); err != nil {
 		s.cancel()

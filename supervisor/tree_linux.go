@@ -160,6 +160,13 @@ func newTree(opts Options, front *control.Conn, root control.Root) (*tree, error
 	if err != nil {
 		return nil, err
 	}
+	policyName := "no policy file"
+	if root.Policy != nil {
+		policyName = "policy " + root.Policy.Name
+	}
+	if err := log.Write(audit.Row{Kind: audit.TreeStarted, Reason: policyName}); err != nil {
+		return nil, err
+	}
 	t.pool = newPool(root.Tree, dir, 2)
 	go t.pool.reap()
 	return t, nil
@@ -183,6 +190,11 @@ func (t *tree) serve(first *control.Request, files []*os.File) int {
 		if t.forwarder, err = newForwarder(t.root.Parent); err != nil {
 			t.note(audit.Row{Kind: audit.ChannelNotice, Reason: "the parent session cannot be asked: " + err.Error()})
 		}
+	}
+	if err := t.journalTree(first.Command.Argv, first.Command.Dir); err != nil {
+		t.front.Send(control.Message{Result: &control.Result{Exit: 125, Class: control.ClassFailed, Reason: notWritten(err).Error()}})
+		t.shutdown()
+		return 125
 	}
 	ctx, cancel := context.WithCancel(t.ctx)
 	done := make(chan control.Result, 1)

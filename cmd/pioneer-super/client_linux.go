@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/getpioneer/pioneer-super/cmd/pioneer-super/terminal"
+	"github.com/getpioneer/pioneer-super/forwarding/prompt"
 	"github.com/getpioneer/pioneer-super/registry"
 	"github.com/getpioneer/pioneer-super/sandbox"
 	"github.com/getpioneer/pioneer-super/supervisor/control"
@@ -131,15 +132,25 @@ func byAncestry(places registry.Places) (socket, tree string) {
 			}
 			defer t.Close()
 			state, _ := t.State()
-			for _, c := range state.Commands() {
-				if c.Runs.Keeper.PID == p.PID {
-					return filepath.Join(t.RunDir(), "s", c.Session, "ctl.d", "ctl"), id
-				}
-			}
-			return "", id
+			return socketOf(t, state.Sessions, p.PID), id
 		}
 	}
 	return "", ""
+}
+
+// socketOf finds the session whose command that keeper holds.
+func socketOf(t *registry.Tree, sessions []*registry.SessionNode, keeper int) string {
+	for _, s := range sessions {
+		for _, c := range s.Commands {
+			if c.Keeper.PID == keeper {
+				return filepath.Join(t.RunDir(), "s", s.ID, "ctl.d", "ctl")
+			}
+		}
+		if found := socketOf(t, s.Children, keeper); found != "" {
+			return found
+		}
+	}
+	return ""
 }
 
 // keeperTree returns the tree whose keeper that process is.
@@ -300,7 +311,7 @@ func (c *client) notice(text string) {
 		c.human.Notice("pioneer-super: " + text)
 		return
 	}
-	warn("%s", terminal.Visible(text))
+	warn("%s", prompt.Visible(text))
 }
 
 // hand gives the streams and the directory to the keeper, and relays the
@@ -355,14 +366,14 @@ func (c *client) listen(conn *control.Conn) {
 		}
 		if w.Stopped {
 			c.suspend()
-			conn.Send(keeper.Wire{Signal: int(unix.SIGCONT)})
 		}
 	}
 }
 
 func (c *client) suspend() {
 	if c.human != nil {
-		c.human.Suspend()
+		// It puts the terminal back first.
+		unix.Kill(os.Getpid(), unix.SIGTSTP)
 		return
 	}
 	unix.Kill(os.Getpid(), unix.SIGSTOP)
@@ -372,13 +383,13 @@ func (c *client) suspend() {
 // only where this client's own standard input is the terminal.
 func (c *client) relay(ctx context.Context, r *control.Request, master *os.File) {
 	defer master.Close()
-	keys := r.Command.Streams[0] == string(sandbox.StreamTerminal)
+	keys := r.Command.Streams[0] == string(sandbox.KindTerminal)
 	if keys && c.human != nil {
 		c.human.Relay(ctx, master, func(rows, cols uint16) { resize(master, rows, cols) })
 		return
 	}
 	out := os.Stdout
-	if r.Command.Streams[1] != string(sandbox.StreamTerminal) {
+	if r.Command.Streams[1] != string(sandbox.KindTerminal) {
 		out = os.Stderr
 	}
 	io.Copy(out, master)
@@ -403,10 +414,12 @@ func (c *client) forward(ctx context.Context, signals <-chan os.Signal) {
 		case unix.SIGINT, unix.SIGTERM, unix.SIGHUP:
 			c.stop(int(sig))
 		case unix.SIGTSTP:
-			c.wire(unix.SIGTSTP)
-			c.suspend()
-			c.wire(unix.SIGCONT)
+			if c.human == nil {
+				c.wire(unix.SIGTSTP)
+				c.suspend()
+			}
 		case unix.SIGCONT:
+			c.wire(unix.SIGCONT)
 		default:
 			c.wire(sig)
 		}
@@ -444,7 +457,7 @@ func leave(r control.Result, statusFD int) error {
 	case control.ClassExited, control.ClassSignaled, control.ClassDecided:
 		return silent(r.Exit)
 	}
-	return exit(r.Exit, "%s", terminal.Visible(r.Reason))
+	return exit(r.Exit, "%s", prompt.Visible(r.Reason))
 }
 
 func silent(code int) error {

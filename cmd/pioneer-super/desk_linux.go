@@ -113,7 +113,7 @@ func shown(q control.Question, seq int) terminal.Question {
 	out := terminal.Question{
 		ID: q.ID, Seq: seq, Session: q.Session, Agent: q.Agent, Chain: q.Chain, Tool: q.Tool, Command: q.Command, Executed: q.Executed,
 		Directory: q.Dir, Reason: q.Reason, Rule: q.Rule, Strength: q.Strength, Class: q.Class, Environment: q.Environment,
-		TurnPattern: q.TurnPattern, TurnAllowed: q.TurnAllowed, Warnings: q.Warnings, Pairing: q.Pairing,
+		TurnPattern: q.TurnPattern, TurnAllowed: q.TurnAllowed, Warnings: q.Warnings, Code: q.Code,
 	}
 	for _, n := range q.Needs {
 		out.Needs = append(out.Needs, terminal.Line{Label: n.Name, Text: n.Text})
@@ -126,6 +126,9 @@ func shown(q control.Question, seq int) terminal.Question {
 
 func given(q control.Question, a terminal.Answer) *control.Answer {
 	out := &control.Answer{ID: q.ID, Digest: q.Digest, Decision: a.Decision, Reason: a.Reason, Code: a.Code}
+	if q.Pairing && a.Code != "" {
+		out.Decision = "code"
+	}
 	for _, o := range q.Offers {
 		if a.Toggles[[]rune(o.Key)[0]] {
 			out.Offers = append(out.Offers, o.Key)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/getpioneer/pioneer-super/forwarding/prompt"
 	"github.com/getpioneer/pioneer-super/forwarding/spool"
 	"github.com/getpioneer/pioneer-super/forwarding/wire"
 	"github.com/getpioneer/pioneer-super/registry"
@@ -99,12 +100,17 @@ func askChannel(c *cli.Context, root, parent string) error {
 	if value == "" {
 		value = tool
 	}
-	r := wire.Request{ID: registry.NewRequestID(), CreatedAt: time.Now().UnixMilli(), RequesterSessionID: os.Getenv("PIONEER_SUPER_SESSION"),
-		TargetSessionID: parent, RequesterAgentName: "unknown", Source: wire.SourceToolCall, Surface: &surface, Value: &value,
-		Message: askSentence(surface, value)}
-	if tool != "" {
-		r.Payload = askPayload(surface, value, tool)
+	payload := prompt.Tool(prompt.Facts{ToolName: tool}, tool, "")
+	if tool == "" {
+		tool = surface
 	}
+	if surface == "bash" {
+		payload = prompt.Bash(prompt.Facts{ToolName: tool}, value, value)
+	}
+	payload.Core.Surface, payload.Core.Value = surface, value
+	r := wire.Request{Payload: &payload, ID: registry.NewRequestID(), CreatedAt: time.Now().UnixMilli(), RequesterSessionID: os.Getenv("PIONEER_SUPER_SESSION"),
+		TargetSessionID: parent, RequesterAgentName: "unknown", Source: wire.ToolCall, Surface: &surface, Value: &value,
+		Message: prompt.Sentence(payload)}
 	ctx, cancel := context.WithCancel(c.Context)
 	defer cancel()
 	resp, err := sp.Ask(ctx, parent, r)
@@ -136,10 +142,6 @@ func deciderWord(k wire.DecisionKind) string {
 		return "parent"
 	}
 	return "rule"
-}
-
-func askSentence(surface, value string) string {
-	return fmt.Sprintf("Current agent requested %s command '%s'. Allow this command?", surface, value)
 }
 
 func printAnswer(c *cli.Context, a answered, code int) error {
@@ -239,4 +241,4 @@ func foreignRoot() string {
 	return filepath.Join(agentDir(), "sessions", "permission-forwarding")
 }
 
-func visible(s string) string { return strings.TrimRight(visibleText(s), "\n") }
+func visible(s string) string { return prompt.Visible(strings.TrimRight(s, "\n")) }

@@ -274,6 +274,9 @@ type Question struct {
 	Warnings    []string `json:"warnings,omitempty"`
 	// Pairing says that the answer is a code that another terminal shows.
 	Pairing bool `json:"pairing,omitempty"`
+	// Code is what has to be typed; it is sent to the tree's own terminal alone,
+	// which does not show it.
+	Code string `json:"code,omitempty"`
 	// Waiting is the number of further asks in the queue.
 	Waiting int `json:"waiting,omitempty"`
 }
@@ -294,5 +297,5 @@ type Answer struct {
 	// Offers has the keys of the lines that were on.
 	Offers []string `json:"offers,omitempty"`
 	Code   string   `json:"code,omitempty"`
-	Phrase string   `json:"phrase,omitempty"`
+	Phrase []byte   `json:"phrase,omitempty"`
 }
