@@ -52,6 +52,7 @@ type wish struct {
 	agent    bool
 	form     string
 	warnings []string
+	received time.Time
 	changes  []string // names of the environment that change what a command means
 }
 
@@ -74,6 +75,7 @@ type verdict struct {
 
 // exec judges and runs a tool.
 func (t *tree) exec(ctx context.Context, s *session, caller *command, conn *control.Conn, r *control.Request, started chan<- *command) control.Result {
+	received := time.Now()
 	if res, ok := t.admit(s); !ok {
 		return res
 	}
@@ -82,7 +84,7 @@ func (t *tree) exec(ctx context.Context, s *session, caller *command, conn *cont
 	if err != nil {
 		return failed("%v", err)
 	}
-	w := &wish{s: s, caller: caller, op: control.OpExec, k: k}
+	w := &wish{s: s, caller: caller, op: control.OpExec, k: k, received: received}
 	kept := false
 	defer func() {
 		if !kept {
@@ -147,6 +149,10 @@ func (t *tree) prepare(w *wish, r *control.Request) (control.Result, bool) {
 	base, diff := t.environment(w, cleanEnv(c.Env))
 	w.env = base
 	res := &resolver{k: w.k, path: getter(base)("PATH"), s: w.s, seen: map[string]keeper.File{}}
+	if w.op == control.OpSpawn && w.s != nil {
+		// An agent is found on the operator's PATH, whatever its starter has.
+		res.path = getter(t.rootSession().base)("PATH")
+	}
 	options := shell.Options{
 		Dir: w.dir.Real, Home: t.root.Home, Resolver: res,
 		Env: func(name string) (string, bool) { return lookupEnv(base, name) },
@@ -637,7 +643,7 @@ func (t *tree) run(ctx context.Context, w *wish, out outcome, conn *control.Conn
 		return failed("sandbox: %v", err)
 	}
 	c := &command{
-		id: registry.NewID("c"), session: w.s, agent: w.agent, keeper: w.k, record: w.record,
+		id: registry.NewID("c"), session: w.s, agent: w.agent, keeper: w.k, record: w.record, received: w.received,
 		result: make(chan control.Result, 1), over: make(chan struct{}),
 	}
 	t.mu.Lock()
@@ -734,7 +740,7 @@ func (t *tree) watch(c *command) {
 		switch {
 		case r.Started != nil:
 			c.mu.Lock()
-			c.pid = r.Started.PID
+			c.pid, c.startup = r.Started.PID, time.Since(c.received)
 			c.mu.Unlock()
 		case r.Failed != nil:
 			exit := 125
@@ -778,7 +784,16 @@ func (t *tree) watch(c *command) {
 	}
 	t.forget(c)
 	ended.Proof, ended.Why = proof, end.Reason
-	t.note(audit.Row{Kind: audit.CommandEnded, Session: c.session.id, Agent: c.session.agent, Command: c.id, Exit: &ended})
+	if c.agent {
+		t.mu.Lock()
+		c.session.exit = ended
+		t.mu.Unlock()
+	}
+	row := audit.Row{Kind: audit.CommandEnded, Session: c.session.id, Agent: c.session.agent, Command: c.id, Exit: &ended}
+	if c.startup > 0 {
+		row.Details = map[string]any{"startupMicros": c.startup.Microseconds()}
+	}
+	t.note(row)
 	t.journalCommandEnd(c, ended)
 	answer(end)
 }

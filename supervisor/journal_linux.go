@@ -36,8 +36,8 @@ func (t *tree) journalSession(s *session) error {
 	return t.store.AppendEvent(registry.Event{Kind: registry.SessionStarted, Session: s.id, Starts: facts}, true)
 }
 
-func (t *tree) journalSessionEnd(s *session, why string) {
-	t.store.AppendEvent(registry.Event{Kind: registry.SessionEnded, Session: s.id, Reason: why, Exit: &registry.Exit{Why: why}}, true)
+func (t *tree) journalSessionEnd(s *session, e registry.Exit) {
+	t.store.AppendEvent(registry.Event{Kind: registry.SessionEnded, Session: s.id, Reason: e.Why, Exit: &e}, true)
 }
 
 func (t *tree) journalCommand(c *command) error {

@@ -8,8 +8,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/getpioneer/pioneer-super/policy"
+	"github.com/getpioneer/pioneer-super/registry"
 	"github.com/getpioneer/pioneer-super/supervisor/audit"
 	"github.com/getpioneer/pioneer-super/supervisor/control"
 	"github.com/getpioneer/pioneer-super/supervisor/keeper"
@@ -48,6 +50,7 @@ type session struct {
 	commands map[string]*command
 	leader   *command
 	ending   bool
+	exit     registry.Exit // its agent's
 	turn     uint64
 	ended    chan struct{}
 }
@@ -103,6 +106,9 @@ type command struct {
 	result chan control.Result
 	// over is closed when no process of the command is left.
 	over chan struct{}
+
+	received time.Time
+	startup  time.Duration // from the request to the running program
 
 	mu      sync.Mutex
 	pid     int

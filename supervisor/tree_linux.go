@@ -251,6 +251,13 @@ func (t *tree) leader() *command {
 	return t.first.leader
 }
 
+// rootSession is the root session; there is one for as long as a client can ask.
+func (t *tree) rootSession() *session {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.first
+}
+
 // shutdown ends every process of the tree and closes its books.
 func (t *tree) shutdown() {
 	t.mu.Lock()

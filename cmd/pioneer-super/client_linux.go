@@ -308,7 +308,7 @@ func (c *client) run(r *control.Request, files ...*os.File) (result control.Resu
 
 func (c *client) notice(text string) {
 	if c.human != nil {
-		c.human.Notice("pioneer-super: " + text)
+		c.human.Notice(text)
 		return
 	}
 	warn("%s", prompt.Visible(text))
