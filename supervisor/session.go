@@ -38,6 +38,7 @@ type session struct {
 	base    []string // the environment that its agent was meant to have
 	given   []string // the one that it was started with: base, filtered, and ours
 	tools   []string // the base of its tools
+	plans   plans
 	temp    string
 	cache   string
 	ctl     string // directory of its listener
