@@ -24,8 +24,6 @@ import (
 )
 
 const (
-	// Name is argv[0] of a supervisor.
-	Name = "pioneer-super-supervisor"
 	// frontFD is the socket to the front, which made it: the tree's lifeline.
 	frontFD = 3
 	// defaultDepth is how many sessions may stand below each other.
@@ -33,13 +31,6 @@ const (
 	maxCommands  = 256 // at once, per tree
 	stopGrace    = 2 * time.Second
 )
-
-// Options are what the binary knows at compile time.
-type Options struct {
-	Build    string
-	Adapters []Adapter
-	// Parent, if set, makes the carrier to a foreign parent.
-}
 
 // tree is one tree under this supervisor.
 type tree struct {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/getpioneer/pioneer-super/forwarding/prompt"
 	"github.com/getpioneer/pioneer-super/registry"
 	"github.com/getpioneer/pioneer-super/supervisor/audit"
 )
@@ -177,3 +178,10 @@ func showLog(c *cli.Context) error {
 	}
 	return nil
 }
+
+func findPlaces() (registry.Places, error) {
+	return registry.FindPlaces(os.Getenv, os.Getuid())
+}
+
+// visible makes text from anywhere harmless on one line of a terminal.
+func visible(s string) string { return prompt.Visible(strings.TrimRight(s, "\n")) }
