@@ -125,6 +125,10 @@ func Verify(path, tree, head string) (Report, error) {
 		return Report{}, err
 	}
 	defer f.Close()
+	return verify(all, path, tree, head)
+}
+
+func verify(all iter.Seq2[durable.Line, error], path, tree, head string) (Report, error) {
 	report := Report{Head: Genesis(tree)}
 	var seq uint64
 	tampered := func(number int, format string, args ...any) error {
