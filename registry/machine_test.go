@@ -24,6 +24,14 @@ type journalMachine struct {
 	bad    int     // lines that damage has made useless
 	next   int
 	steps  int
+
+	compacted bool // lines that tell nothing are then gone
+}
+
+func (m *journalMachine) read(t *rapid.T) string {
+	got, _ := m.tree.State()
+	got.Bad, got.Lines = 0, 0
+	return state(t, got)
 }
 
 func (m *journalMachine) append(t *rapid.T, e Event) {
@@ -72,6 +80,16 @@ func (m *journalMachine) actions() map[string]func(*rapid.T) {
 		},
 		"answer": func(t *rapid.T) {
 			m.append(t, Event{Kind: AskClosed, Session: pick(t, "s"), Ask: pick(t, "perm"), Answer: &Answer{Outcome: rapid.SampledFrom([]string{"allowed", "denied", "unavailable", "withdrawn"}).Draw(t, "outcome")}})
+		},
+		"compact": func(t *rapid.T) {
+			before := m.read(t)
+			if err := m.tree.Compact(); err != nil {
+				t.Fatal(err)
+			}
+			if after := m.read(t); after != before {
+				t.Fatalf("compaction made of\n%s\nthis\n%s", before, after)
+			}
+			m.compacted = true
 		},
 		"reopen":    func(t *rapid.T) { m.reopen(t) },
 		"crash":     m.crash,
@@ -147,7 +165,9 @@ func (m *journalMachine) check(t *rapid.T) {
 		}
 	}
 	got, problems := m.tree.State()
-	if got.Bad != m.bad+misfits || len(problems) != min(got.Bad, maxProblems) && got.Bad <= maxProblems {
+	if m.compacted {
+		want.Lines = got.Lines
+	} else if got.Bad != m.bad+misfits || len(problems) != min(got.Bad, maxProblems) && got.Bad <= maxProblems {
 		t.Fatalf("%d bad lines and %d problems, expected %d: %v", got.Bad, len(problems), m.bad+misfits, problems)
 	}
 	want.Bad, want.ID, want.Alive = got.Bad, m.id, true
