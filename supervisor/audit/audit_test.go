@@ -422,12 +422,8 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte(`{"seq":1,"time":"2026-01-02T03:04:05Z","prev":"","event":"tree_started","cached":false}` + "\n"))
 	f.Add([]byte("\x00\n{}\n[]"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		dir := t.TempDir()
-		path := filepath.Join(dir, registry.AuditName)
-		if err := os.WriteFile(path, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		rows, _ := Read(path)
+		all := durable.Lines(bytes.NewReader(text), MaxLine)
+		rows, _ := read(all, "audit")
 		for n, line := range strings.Split(Story(rows), "\n") {
 			for _, r := range line {
 				if !unicode.IsPrint(r) {
@@ -438,8 +434,10 @@ func FuzzRead(f *testing.F) {
 				t.Fatalf("%d rows tell more than as many lines", len(rows))
 			}
 		}
-		_, _ = Verify(path, "t-1", "x")
-		WriteJSON(&bytes.Buffer{}, path)
+		all = durable.Lines(bytes.NewReader(text), MaxLine)
+		if _, err := verify(all, "audit", "t-1", strings.Repeat("x", 64)); !errors.Is(err, ErrTampered) {
+			t.Fatalf("a head that no line has was found: %v", err)
+		}
 	})
 }
 

@@ -57,6 +57,10 @@ func Read(path string) ([]Row, []error) {
 		return nil, []error{err}
 	}
 	defer f.Close()
+	return read(all, path)
+}
+
+func read(all iter.Seq2[durable.Line, error], path string) ([]Row, []error) {
 	var rows []Row
 	var problems []error
 	for line, err := range all {
