@@ -619,7 +619,7 @@ func (z *analyzer) call(c call) env {
 	}
 	head := c.words[0]
 	u := Unit{Text: normText(c.words), Words: values(c.words), Context: c.e.ctx, Wrappers: c.e.wraps,
-		Floor: policy.Allow, Assigns: c.assigns}
+		Floor: policy.Allow, Assigns: c.assigns, words: c.words}
 	if c.peeled > 0 && u.Context == "" {
 		u.Context = "wrapper"
 	}

@@ -576,21 +576,17 @@ func (z *analyzer) timeClause(c *syntax.TimeClause, e env) env {
 	return z.stmt(c.Stmt, e)
 }
 
+// coproc: bash takes a name only before a compound command; the library takes
+// the first word of a simple command for one as well, and what is left for the
+// command. Only the compound forms are read alike.
 func (z *analyzer) coproc(c *syntax.CoprocClause, e env) {
 	e.in = stdin{kind: stdinPipe}
-	if c.Name != nil {
-		if call, ok := c.Stmt.Cmd.(*syntax.CallExpr); ok && len(call.Args) > 0 {
-			// A name stands only before a compound command in bash; here the
-			// first word is the command.
-			z.problem(Problem{Kind: kindParserGap, Action: policy.Ask, Message: "a named coprocess with a simple command"})
-			both := *call
-			both.Args = append([]*syntax.Word{c.Name}, call.Args...)
-			s := *c.Stmt
-			s.Cmd = &both
-			z.stmt(&s, e)
-			return
-		}
-		z.word(c.Name)
+	z.word(c.Name)
+	switch c.Stmt.Cmd.(type) {
+	case *syntax.Block, *syntax.Subshell, *syntax.IfClause, *syntax.WhileClause, *syntax.ForClause, *syntax.CaseClause, *syntax.ArithmCmd, *syntax.TestClause:
+	default:
+		z.problem(Problem{Kind: kindParserGap, Action: policy.Ask, Message: "a coprocess of a simple command"})
+		z.salvage(z.slice(c))
 	}
 	z.stmt(c.Stmt, e)
 }
