@@ -340,6 +340,7 @@ func (z *analyzer) command(cmd syntax.Command, e env) env {
 		z.funcDecl(c, e)
 		return e
 	case *syntax.ArithmCmd:
+		z.unsigned(c.Unsigned)
 		z.arithm(c.X)
 		return e
 	case *syntax.TestClause:
@@ -523,6 +524,9 @@ func (z *analyzer) loop(l syntax.Loop, e env) {
 }
 
 func (z *analyzer) caseClause(c *syntax.CaseClause, e env) env {
+	if c.Braces {
+		z.problem(Problem{Kind: kindParserGap, Action: policy.Ask, Message: "a case with braces, which bash does not have"})
+	}
 	z.looseWord(z.single(c.Word), e)
 	dirs := e.dirs
 	for _, item := range c.Items {
@@ -616,6 +620,7 @@ func (z *analyzer) wordPart(p syntax.WordPart) {
 		}
 		z.substitution(p.Stmts, "substitution")
 	case *syntax.ArithmExp:
+		z.unsigned(p.Unsigned)
 		z.arithm(p.X)
 	case *syntax.ProcSubst:
 		if p.Op == syntax.CmdInTemp {
@@ -630,6 +635,13 @@ func (z *analyzer) wordPart(p syntax.WordPart) {
 		}
 	default:
 		z.nodeUnknown(p)
+	}
+}
+
+// unsigned arithmetic is another shell's.
+func (z *analyzer) unsigned(yes bool) {
+	if yes {
+		z.problem(Problem{Kind: kindParserGap, Action: policy.Ask, Message: "arithmetic that bash does not have"})
 	}
 }
 
@@ -690,7 +702,9 @@ func (z *analyzer) paramExp(p *syntax.ParamExp) {
 	}
 	if p.Exp != nil {
 		if p.Exp.Op == syntax.OtherParamOps {
-			if lit := p.Exp.Word.Lit(); lit == "P" || lit == "" {
+			switch p.Exp.Word.Lit() {
+			case "Q", "E", "A", "a", "K", "k", "U", "u", "L":
+			default:
 				z.problem(Problem{Kind: floorArith, Action: policy.Ask,
 					Message: fmt.Sprintf("${%s@P} expands the value of %s as a prompt, which runs substitutions in it", name, name)})
 			}
