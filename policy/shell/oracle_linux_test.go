@@ -93,9 +93,12 @@ func tooRisky(text string) bool {
 // run returns the argument vectors of the stubs that ran.
 func (o *oracle) run(text string) ([][]string, error) {
 	os.Remove(o.log)
+	if !strings.HasSuffix(text, `\`) {
+		text += "\nwait\n"
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, o.bash, append(Invocation(Bash)[1:], "enable -n kill suspend disown; ulimit -t 1 -f 4000\n"+text+"\nwait\n")...)
+	cmd := exec.CommandContext(ctx, o.bash, append(Invocation(Bash)[1:], "enable -n kill suspend disown; ulimit -t 1 -f 4000\n"+text)...)
 	cmd.Dir = o.dir
 	cmd.Env = []string{"PATH=" + o.bin, "HOME=" + filepath.Join(filepath.Dir(o.bin), "home"), "FUNCNEST=12", "LC_ALL=C.UTF-8"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -205,8 +208,8 @@ func (o *oracle) check(text string) (problem string, ran bool) {
 			return "", true
 		}
 		if try == 4 {
-			if exec.Command(o.bash, "-n", "-c", text).Run() != nil {
-				return "", true // bash does not read the original at all
+			if len(x) < len(y) {
+				return "", true // bash refuses a part of the original as it stands
 			}
 			return fmt.Sprintf("the text ran %q, its canonical text %q ran %q", x, a.Canonical, y), true
 		}

@@ -53,6 +53,7 @@ type analyzer struct {
 	src string
 
 	full     bool
+	shadow   bool // a look at what may be run: only its texts are kept
 	nested   int
 	budget   int
 	salvaged int
@@ -124,6 +125,10 @@ func (z *analyzer) top(text string) {
 	}
 	file, ok := z.parse(text)
 	if !ok {
+		if z.refused() {
+			z.full = true // nothing can make it stricter
+			return
+		}
 		z.salvage(text)
 		return
 	}
@@ -132,6 +137,16 @@ func (z *analyzer) top(text string) {
 	z.collect(file)
 	z.a.Canonical = z.canonical(file, text)
 	z.stmts(file.Stmts, z.startEnv())
+}
+
+// refused reports whether the text is denied whatever its commands are.
+func (z *analyzer) refused() bool {
+	for i := range z.a.Problems {
+		if z.a.Problems[i].Action == policy.Deny {
+			return true
+		}
+	}
+	return false
 }
 
 // parse reads a text, or says in a Problem why there is no tree.
