@@ -277,7 +277,7 @@ func clip(s string) string {
 // for. It reads it as loosely as it can, so that a rule which denies a command
 // still denies a text that may run it; nothing here can allow.
 func (z *analyzer) salvage(text string) {
-	if text == "" || len(text) > maxText || z.full {
+	if text == "" || len(text) > maxText || z.full || z.refused() {
 		return
 	}
 	// Where bash joins lines, and where it does not, are both possible.

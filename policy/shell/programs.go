@@ -294,15 +294,10 @@ func (z *analyzer) unknownProgram(u *Unit, c call, name string) {
 		return // its body is judged
 	}
 	ws := c.words[1:]
-	for i := 0; i < len(ws) && i < 16 && len(u.Forms) < 60; i++ {
-		if !ws[i].known() || !commandLike(ws[i].val) {
-			continue
+	for i := 0; i < len(ws) && i < 16; i++ {
+		if ws[i].known() && commandLike(ws[i].val) {
+			z.maybe(u, ws[i:], policy.Ask, "an operand that may be run", true)
 		}
-		f := Form{Text: base(ws[i].val), Cap: policy.Ask, Why: "an operand that may be run", unnamed: true}
-		if len(ws) > i+1 {
-			f.Text += " " + normText(ws[i+1:])
-		}
-		u.Forms = append(u.Forms, f)
 	}
 }
 

@@ -132,6 +132,8 @@ type Unit struct {
 
 	// head is the bare program name, for rules that name it.
 	head string
+	// words are the words as judged, unknown ones included.
+	words []word
 }
 
 // PathUse is one path that the text names.
@@ -272,4 +274,19 @@ func (a *Analysis) rescue(text string) {
 			Action:  policy.Deny,
 		})
 	}
+}
+
+// Invocation is the argument vector in front of a canonical text: the shell that
+// reads what was judged and nothing else, no start-up file, no exported
+// function, no traced prompt. bash wants its long options first. What follows
+// the text is $0 and the positional parameters. It is nil for a dialect that is
+// not analysed.
+func Invocation(d Dialect) []string {
+	switch d {
+	case Bash:
+		return []string{"bash", "--norc", "--noprofile", "-p", "-c"}
+	case POSIX:
+		return []string{"sh", "-c"}
+	}
+	return nil
 }

@@ -53,6 +53,7 @@ type analyzer struct {
 	src string
 
 	full     bool
+	shadow   bool // a look at what may be run: only its texts are kept
 	nested   int
 	budget   int
 	salvaged int
@@ -124,6 +125,10 @@ func (z *analyzer) top(text string) {
 	}
 	file, ok := z.parse(text)
 	if !ok {
+		if z.refused() {
+			z.full = true // nothing can make it stricter
+			return
+		}
 		z.salvage(text)
 		return
 	}
@@ -132,6 +137,16 @@ func (z *analyzer) top(text string) {
 	z.collect(file)
 	z.a.Canonical = z.canonical(file, text)
 	z.stmts(file.Stmts, z.startEnv())
+}
+
+// refused reports whether the text is denied whatever its commands are.
+func (z *analyzer) refused() bool {
+	for i := range z.a.Problems {
+		if z.a.Problems[i].Action == policy.Deny {
+			return true
+		}
+	}
+	return false
 }
 
 // parse reads a text, or says in a Problem why there is no tree.
@@ -340,6 +355,7 @@ func (z *analyzer) command(cmd syntax.Command, e env) env {
 		z.funcDecl(c, e)
 		return e
 	case *syntax.ArithmCmd:
+		z.unsigned(c.Unsigned)
 		z.arithm(c.X)
 		return e
 	case *syntax.TestClause:
@@ -523,6 +539,9 @@ func (z *analyzer) loop(l syntax.Loop, e env) {
 }
 
 func (z *analyzer) caseClause(c *syntax.CaseClause, e env) env {
+	if c.Braces {
+		z.problem(Problem{Kind: kindParserGap, Action: policy.Ask, Message: "a case with braces, which bash does not have"})
+	}
 	z.looseWord(z.single(c.Word), e)
 	dirs := e.dirs
 	for _, item := range c.Items {
@@ -576,21 +595,17 @@ func (z *analyzer) timeClause(c *syntax.TimeClause, e env) env {
 	return z.stmt(c.Stmt, e)
 }
 
+// coproc: bash takes a name only before a compound command; the library takes
+// the first word of a simple command for one as well, and what is left for the
+// command. Only the compound forms are read alike.
 func (z *analyzer) coproc(c *syntax.CoprocClause, e env) {
 	e.in = stdin{kind: stdinPipe}
-	if c.Name != nil {
-		if call, ok := c.Stmt.Cmd.(*syntax.CallExpr); ok && len(call.Args) > 0 {
-			// A name stands only before a compound command in bash; here the
-			// first word is the command.
-			z.problem(Problem{Kind: kindParserGap, Action: policy.Ask, Message: "a named coprocess with a simple command"})
-			both := *call
-			both.Args = append([]*syntax.Word{c.Name}, call.Args...)
-			s := *c.Stmt
-			s.Cmd = &both
-			z.stmt(&s, e)
-			return
-		}
-		z.word(c.Name)
+	z.word(c.Name)
+	switch c.Stmt.Cmd.(type) {
+	case *syntax.Block, *syntax.Subshell, *syntax.IfClause, *syntax.WhileClause, *syntax.ForClause, *syntax.CaseClause, *syntax.ArithmCmd, *syntax.TestClause:
+	default:
+		z.problem(Problem{Kind: kindParserGap, Action: policy.Ask, Message: "a coprocess of a simple command"})
+		z.salvage(z.slice(c))
 	}
 	z.stmt(c.Stmt, e)
 }
@@ -620,6 +635,7 @@ func (z *analyzer) wordPart(p syntax.WordPart) {
 		}
 		z.substitution(p.Stmts, "substitution")
 	case *syntax.ArithmExp:
+		z.unsigned(p.Unsigned)
 		z.arithm(p.X)
 	case *syntax.ProcSubst:
 		if p.Op == syntax.CmdInTemp {
@@ -634,6 +650,13 @@ func (z *analyzer) wordPart(p syntax.WordPart) {
 		}
 	default:
 		z.nodeUnknown(p)
+	}
+}
+
+// unsigned arithmetic is another shell's.
+func (z *analyzer) unsigned(yes bool) {
+	if yes {
+		z.problem(Problem{Kind: kindParserGap, Action: policy.Ask, Message: "arithmetic that bash does not have"})
 	}
 }
 
@@ -694,7 +717,9 @@ func (z *analyzer) paramExp(p *syntax.ParamExp) {
 	}
 	if p.Exp != nil {
 		if p.Exp.Op == syntax.OtherParamOps {
-			if lit := p.Exp.Word.Lit(); lit == "P" || lit == "" {
+			switch p.Exp.Word.Lit() {
+			case "Q", "E", "A", "a", "K", "k", "U", "u", "L":
+			default:
 				z.problem(Problem{Kind: floorArith, Action: policy.Ask,
 					Message: fmt.Sprintf("${%s@P} expands the value of %s as a prompt, which runs substitutions in it", name, name)})
 			}
