@@ -159,7 +159,8 @@ func addRule(ruleset int, path string, rights uint64) error {
 func openReal(path string) (int, error) {
 	for {
 		fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{
-			Flags: unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: unix.RESOLVE_NO_SYMLINKS,
+			// Not O_NOFOLLOW: with it the kernel opens a link at the end of the path instead of refusing it.
+			Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS,
 		})
 		switch {
 		case errors.Is(err, unix.EINTR):
@@ -174,7 +175,7 @@ func openReal(path string) (int, error) {
 }
 
 func openRealByName(path string) (int, error) {
-	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return -1, err
 	}

@@ -214,7 +214,7 @@ func Plan(r Request) (Profile, Report, error) { return plan(r, nil) }
 // mostRemembered for how many different requests at once.
 const (
 	rememberFor    = 30 * time.Second
-	mostRemembered = 64
+	mostRemembered = 16
 )
 
 // Planner makes plans one after the other and remembers for half a minute what is the same

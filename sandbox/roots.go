@@ -67,8 +67,12 @@ var toolchains = []string{
 // Toolchains is the table of what is readable below a home directory, relative to it.
 func Toolchains() []string { return slices.Clone(toolchains) }
 
-// maxExamined is how many entries of /etc are looked at before the rest of it is left out.
-const maxExamined = 8192
+// maxExamined is how many entries of /etc are looked at, and maxEtcRules how many places in it
+// are granted one by one, before the rest of it is left out.
+const (
+	maxExamined = 8192
+	maxEtcRules = 1024
+)
 
 // roots is the file part of a plan.
 type roots struct {
@@ -355,6 +359,9 @@ func (p *planner) addEtc() {
 	if rules, clean := p.withoutSecrets(entry.Path, &left); clean {
 		p.out.grant(entry)
 	} else {
+		if len(rules) > maxEtcRules {
+			rules, p.out.truncated = rules[:maxEtcRules], true
+		}
 		for _, rule := range rules {
 			p.out.grant(rule)
 		}
@@ -451,8 +458,8 @@ func (p *planner) addDevices() error {
 		if err != nil {
 			return err
 		}
-		if !entry.Device || !within(entry.Path, "/dev") {
-			return fmt.Errorf("sandbox request: terminal: %s is not a device", path)
+		if !entry.Device || filepath.Dir(entry.Path) != "/dev/pts" {
+			return fmt.Errorf("sandbox request: terminal: %s is not a pseudo-terminal in /dev/pts", path)
 		}
 		p.out.devices = append(p.out.devices, entry.Path)
 	}
@@ -510,10 +517,21 @@ func (p *planner) finish() error {
 // outermost sorts paths, drops repetitions and what lies below another path of the list
 // or of covered.
 func outermost(paths, covered []string) []string {
+	roots := map[string]bool{}
+	for _, path := range slices.Concat(paths, covered) {
+		roots[path] = true
+	}
 	sorted := slices.Compact(slices.Sorted(slices.Values(paths)))
-	return slices.DeleteFunc(slices.Clone(sorted), func(path string) bool {
-		return slices.ContainsFunc(covered, func(c string) bool { return within(path, c) }) ||
-			slices.ContainsFunc(sorted, func(other string) bool { return other != path && within(path, other) })
+	return slices.DeleteFunc(sorted, func(path string) bool {
+		if slices.Contains(covered, path) {
+			return true
+		}
+		for at := path; at != "/"; {
+			if at = filepath.Dir(at); roots[at] {
+				return true
+			}
+		}
+		return false
 	})
 }
 

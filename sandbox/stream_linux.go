@@ -3,6 +3,7 @@ package sandbox
 import (
 	"errors"
 	"fmt"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -63,22 +64,33 @@ func socketKind(fd int, refuse func(string) (Kind, error)) (Kind, error) {
 	if kind != unix.SOCK_STREAM {
 		return refuse(fmt.Sprintf("a unix socket of type %d", kind))
 	}
-	if name, err := unix.Getsockname(fd); err != nil || named(name) {
+	name, err := addressLength(unix.SYS_GETSOCKNAME, fd)
+	if err != nil || name != unnamed {
 		return refuse("a unix socket with a name")
 	}
-	peer, err := unix.Getpeername(fd)
+	peer, err := addressLength(unix.SYS_GETPEERNAME, fd)
 	if errors.Is(err, unix.ENOTCONN) {
 		return refuse("a unix socket without a peer")
 	}
-	if err != nil || named(peer) {
+	if err != nil || peer != unnamed {
 		return refuse("a unix socket whose peer has a name")
 	}
 	return KindSocketPair, nil
 }
 
-func named(address unix.Sockaddr) bool {
-	unixAddress, ok := address.(*unix.SockaddrUnix)
-	return !ok || unixAddress.Name != ""
+// unnamed is the length of a unix address that is its family alone.
+const unnamed = 2
+
+// addressLength asks for the length of an address, which the ready-made calls do not tell: to
+// them an abstract name that begins with a zero byte looks like none.
+func addressLength(call uintptr, fd int) (int, error) {
+	var address unix.RawSockaddrUnix
+	length := uint32(unsafe.Sizeof(address))
+	_, _, errno := unix.Syscall(call, uintptr(fd), uintptr(unsafe.Pointer(&address)), uintptr(unsafe.Pointer(&length)))
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(length), nil
 }
 
 func streamDirection(fd, stream int) error {

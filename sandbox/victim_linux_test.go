@@ -49,9 +49,12 @@ type script struct {
 // binary is a copy of the test binary that every user can execute.
 var binary string
 
+// The main goroutine keeps the main thread: a goroutine that confines the main thread and
+// ends would leave it parked and confined, where another thread ends with its goroutine.
+func init() { runtime.LockOSThread() }
+
 func TestMain(m *testing.M) {
 	if os.Getenv(scriptVariable) != "" {
-		runtime.LockOSThread()
 		binary, _ = os.Executable()
 		os.Exit(playPart())
 	}

@@ -1,0 +1,74 @@
+package sandbox
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// The probe against what this test finds by trying the thing itself.
+func TestProbe(t *testing.T) {
+	h := Probe()
+	if h.LandlockABI < 1 || h.LandlockLack != "" || !h.Seccomp || h.SeccompLack != "" || h.Backend != BackendLandlock {
+		t.Errorf("this project is tested where Landlock and filters are: %+v", h)
+	}
+	if err := namespace(unix.CLONE_NEWUSER); (err == nil) != h.UserNamespaces && h.UserNamespaces {
+		t.Errorf("user namespaces: probe says %t, trying says %v", h.UserNamespaces, err)
+	}
+	if h.UserNamespaces == (h.UserNamespacesLack != "") {
+		t.Errorf("user namespaces %t and %q", h.UserNamespaces, h.UserNamespacesLack)
+	}
+	text, err := json.Marshal(h)
+	if err != nil || !strings.Contains(string(text), `"landlockABI":`) {
+		t.Errorf("%s %v", text, err)
+	}
+	for range 3 {
+		if again := Probe(); again != h {
+			t.Errorf("probed again: %+v, before %+v", again, h)
+		}
+	}
+	if mode, err := unix.PrctlRetInt(unix.PR_GET_SECCOMP, 0, 0, 0, 0); err != nil || mode != 0 {
+		t.Errorf("the probe left a filter: %d %v", mode, err)
+	}
+}
+
+// Inside a strict sandbox the probe says what is no longer possible there.
+func TestProbeSeesWhatIsTakenAway(t *testing.T) {
+	w := newWorld(t, 0)
+	w.UID = unix.Getuid()
+	p, _ := mustPlan(t, newWorld(t, w.UID).request(ModeWorkspaceWrite))
+	done := make(chan Host, 1)
+	fault := make(chan error, 1)
+	go func() {
+		fault <- p.Confine()
+		var h Host
+		h.probeSeccomp()
+		if err := probeUserNamespaces(); err != nil {
+			h.UserNamespacesLack = err.Error()
+		}
+		done <- h
+	}()
+	if err := <-fault; err != nil {
+		t.Fatal(err)
+	}
+	if h := <-done; !h.Filtered || !h.Seccomp || h.UserNamespacesLack == "" {
+		t.Errorf("inside: %+v", h)
+	}
+}
+
+func TestFacts(t *testing.T) {
+	for name, h := range map[string]Host{"nothing": {LandlockLack: "no", SeccompLack: "no", UserNamespacesLack: "no"}, "this": Probe()} {
+		for _, fact := range h.Facts() {
+			if fact.Name == "" || fact.Detail == "" || fact.Have && fact.Remedy != "" {
+				t.Errorf("%s: %+v", name, fact)
+			}
+		}
+	}
+	for _, err := range []error{unix.ENOSYS, unix.EOPNOTSUPP, unix.EPERM, unix.EIO} {
+		if landlockLack(err) == "" {
+			t.Errorf("%v is not explained", err)
+		}
+	}
+}
