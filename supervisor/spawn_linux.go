@@ -203,12 +203,12 @@ func (t *tree) workspace(w *wish, dir string, mode policy.Mode) (string, error) 
 // binary, the policy, the state.
 func (t *tree) powerIsSafe(s *session) error {
 	power := map[string]string{
-		t.root.Executable: "the running binary",
-		t.places.State:    "the state directory",
-		t.places.Config:   "the configuration directory",
+		t.root.Executable: "running binary",
+		t.places.State:    "state directory",
+		t.places.Config:   "configuration directory",
 	}
 	if t.root.Policy != nil {
-		power[t.root.Policy.Name] = "the policy file"
+		power[t.root.Policy.Name] = "policy file"
 	}
 	var roots []string
 	if s.snap.Sandbox.Workspace != "" {

@@ -143,4 +143,3 @@ func runTool(conn *control.Conn, r *control.Request, statusFD int) error {
 	}
 	return leave(result, statusFD)
 }
-
