@@ -192,7 +192,10 @@ func (k *keeperProcess) question(o keeper.Order) (keeper.File, error) {
 }
 
 // release gives up a keeper that has run nothing.
-func (k *keeperProcess) release() { k.conn.Close() }
+func (k *keeperProcess) release() {
+	k.clean.Store(true)
+	k.conn.Close()
+}
 
 // known says whether pid is a keeper of this tree that was not reaped.
 func (p *pool) known(pid int) bool {
@@ -220,7 +223,7 @@ func (p *pool) reap() {
 		delete(p.live, pid)
 		p.mu.Unlock()
 		// The socket is left to its reader: what the keeper said last is still in it.
-		if k == nil || !k.clean.Load() {
+		if !p.closed() && (k == nil || !k.clean.Load()) {
 			p.ops.Info().Int("pid", pid).Bool("keeper", k != nil).Msg("what a lost keeper left is ended")
 			go reaper.Clear(p.known, 10*time.Second)
 		}

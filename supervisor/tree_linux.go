@@ -465,6 +465,7 @@ func (t *tree) serveClient(conn *control.Conn, s *session, through *command) {
 	// One request a connection. What the client says after it is that it was
 	// interrupted; its end means that it is gone.
 	started := make(chan *command, 1)
+	answered := make(chan struct{})
 	go func() {
 		defer cancel()
 		var c *command
@@ -483,6 +484,12 @@ func (t *tree) serveClient(conn *control.Conn, s *session, through *command) {
 			} else if err == nil {
 				continue
 			}
+			select {
+			case <-answered:
+				// It has its status: what its tool left in the background stays.
+				return
+			default:
+			}
 			if c != nil {
 				c.end(sig, int(stopGrace/time.Millisecond))
 			}
@@ -494,6 +501,7 @@ func (t *tree) serveClient(conn *control.Conn, s *session, through *command) {
 	result := t.once(s, m.Request, func() control.Result {
 		return t.handle(ctx, s, caller, conn, m.Request, started)
 	})
+	close(answered)
 	conn.Send(control.Message{Result: &result})
 }
 
