@@ -289,6 +289,9 @@ func enforcement(tools, agent sandbox.Report, s *session, a *Adapter) policy.Enf
 		out.Status = policy.StatusPartiallyActive
 		out.Degradations = append(out.Degradations, "agent process ("+a.Name+"): control envelope alone")
 	}
+	if a != nil && a.ForwardingRoot != nil && strings.HasPrefix(s.root, a.ForwardingRoot(getter(s.base))) {
+		out.Degradations = append(out.Degradations, "its channel lies in a forwarding root that other sessions of this agent see")
+	}
 	return out
 }
 

@@ -30,6 +30,8 @@ const (
 	// defaultDepth is how many sessions may stand below each other.
 	defaultDepth = 8
 	maxCommands  = 256 // at once, per tree
+	maxClients   = 128 // connections at once, per session
+	maxJobs      = 8192
 	stopGrace    = 2 * time.Second
 )
 
@@ -442,6 +444,12 @@ func (t *tree) accept(s *session) {
 // through a command's own descriptor, that and the command must agree.
 func (t *tree) serveClient(conn *control.Conn, s *session, through *command) {
 	defer conn.Close()
+	if s.clients.Add(1) > maxClients {
+		s.clients.Add(-1)
+		conn.Send(control.Message{Result: &control.Result{Exit: 125, Class: control.ClassFailed, Reason: fmt.Sprintf("%d clients of this session are connected, which is the limit", maxClients)}})
+		return
+	}
+	defer s.clients.Add(-1)
 	p, err := peerOf(conn.Unix())
 	var caller *command
 	if err == nil {
@@ -536,6 +544,10 @@ func (t *tree) once(s *session, r *control.Request, run func() control.Result) c
 		t.mu.Unlock()
 		<-j.done
 		return j.result
+	}
+	if len(t.jobs) >= maxJobs {
+		t.mu.Unlock()
+		return failed("%d requests were made in ten minutes, which is the limit", maxJobs)
 	}
 	j := &job{done: make(chan struct{})}
 	t.jobs[key] = j
