@@ -7,11 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
-
-	"mvdan.cc/sh/v3/syntax"
 
 	"github.com/getpioneer/pioneer-super/forwarding/wire"
 	"github.com/getpioneer/pioneer-super/policy"
@@ -531,20 +528,7 @@ func commandLine(r policy.Record) string {
 	if r.Text != "" {
 		return r.Text
 	}
-	return quote(r.Argv)
-}
-
-// quote writes an argument vector as one line of shell text.
-func quote(argv []string) string {
-	words := make([]string, len(argv))
-	for i, a := range argv {
-		q, err := syntax.Quote(a, syntax.LangBash)
-		if err != nil {
-			q = strconv.Quote(a)
-		}
-		words[i] = q
-	}
-	return strings.Join(words, " ")
+	return shell.Quote(r.Argv)
 }
 
 // offered is what an answer to this wish may give.

@@ -25,11 +25,10 @@ type desk struct {
 	human *terminal.Human
 	conn  *control.Conn
 
-	mu      sync.Mutex
-	open    map[string]context.CancelFunc
-	order   []control.Question
-	more    chan struct{}
-	showing string
+	mu    sync.Mutex
+	open  map[string]context.CancelFunc
+	order []control.Question
+	more  chan struct{}
 }
 
 func newDesk(human *terminal.Human, conn *control.Conn) *desk {
