@@ -203,7 +203,7 @@ func (a *Analysis) judgeUnit(i int, opaque bool, decide func(policy.Query) polic
 	if r.Action != policy.Allow {
 		return r
 	}
-	if u.Floor != policy.Allow && !u.lifted(r.Decision) {
+	if u.Floor != policy.Allow && !u.lifted(&r) {
 		r.Action, r.Sentinel, r.Why = u.Floor, u.FloorReason, u.FloorText
 	}
 	if r.Action == policy.Allow && !catchAll(r.Decision) && !a.byPath(u, &r, decide) {
@@ -219,21 +219,52 @@ func (a *Analysis) judgeUnit(i int, opaque bool, decide func(policy.Query) polic
 }
 
 // lifted reports whether the author of an allow meant what the floor is for.
-func (u *Unit) lifted(d policy.Decision) bool {
+func (u *Unit) lifted(r *Result) bool {
+	d := r.Decision
 	if u.Floor == policy.Deny || catchAll(d) {
 		return false
 	}
-	if len(u.Lift) > 0 {
-		if literalRule(d, u.Text) {
+	if literalRule(d, u.asWritten()) && u.exactEnough() {
+		return true
+	}
+	for _, l := range u.Lift {
+		if strings.Contains(d.Rule.Pattern, l) {
 			return true
-		}
-		for _, l := range u.Lift {
-			if strings.Contains(d.Rule.Pattern, l) {
-				return true
-			}
 		}
 	}
 	return false
+}
+
+// asWritten is the text with everything that the normal form leaves out.
+func (u *Unit) asWritten() string {
+	for i := range u.Forms {
+		if f := &u.Forms[i]; f.MayAllow && f.Why == asWritten {
+			return f.Text
+		}
+	}
+	return u.Text
+}
+
+const asWritten = "as written"
+
+// exactEnough reports whether the text of the unit says everything about it, so
+// that a rule for exactly this text can lift its floor.
+func (u *Unit) exactEnough() bool {
+	switch u.FloorReason {
+	case floorExecutes, floorWrites, floorIndirection:
+	case floorInline:
+		if len(u.Lift) == 0 {
+			return false
+		}
+	default:
+		return false
+	}
+	for i := range u.words {
+		if !u.words[i].lit {
+			return false
+		}
+	}
+	return true
 }
 
 // byPath reports whether the rule, or a rule for the file itself, names the file

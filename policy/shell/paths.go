@@ -223,7 +223,7 @@ var operandOptions = map[string]struct{ script, values string }{
 	"sed": {"ef", "efl"}, "gsed": {"ef", "efl"}, "awk": {"f", "Fvf"}, "gawk": {"fe", "Fvfei"},
 	"grep": {"ef", "efABCmdD"}, "egrep": {"ef", "efABCmdD"}, "fgrep": {"ef", "efABCmdD"}, "zgrep": {"ef", "efABCm"},
 	"rg": {"ef", "efABCgjmMrtTE"}, "head": {"", "nc"}, "tail": {"", "nc"}, "cut": {"", "dfcb"}, "sort": {"", "kStT"}, "jq": {"f", "f"},
-	"git": {"", ""}, "mkdir": {"", "m"}, "touch": {"", "dtr"}, "truncate": {"", "s"}, "tee": {"", ""},
+	"git": {"", ""}, "mkdir": {"", "m"}, "touch": {"", "dtr"}, "truncate": {"", "s"}, "tee": {"", ""}, "cp": {"", "tS"}, "mv": {"", "tS"}, "ln": {"", "tS"}, "install": {"", "tSmog"},
 }
 
 // operands records the paths among the arguments of a command.

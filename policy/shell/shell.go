@@ -203,7 +203,11 @@ type Analysis struct {
 	Canonical string `json:"canonical"`
 	// Simple says: exactly one simple command of literal words, no redirection,
 	// no assignment, no expansion. Argv is that command.
-	Simple   bool      `json:"simple"`
+	Simple bool `json:"simple"`
+	// Plain says that the text as it stands is in the subset that every shell
+	// and parser reads alike: literal words, lists, pipelines and redirections
+	// to literal names. Only such a text may be run by somebody else than us.
+	Plain    bool      `json:"plain"`
 	Argv     []string  `json:"argv,omitempty"`
 	Units    []Unit    `json:"units"`
 	Paths    []PathUse `json:"paths"`
