@@ -113,6 +113,7 @@ func (z *analyzer) pathUse(w word, write bool, source, cmd string, e env, certai
 	}
 	if len(e.dirs) == 0 {
 		u.UnknownBase = true
+		u.Unknown = write && source == "redirect"
 		z.addPath(u)
 		return
 	}

@@ -419,9 +419,9 @@ func TestZeroValuesRefuse(t *testing.T) {
 func TestSuggest(t *testing.T) {
 	for in, want := range map[string][]string{
 		"git status --short":         {"git status --short", "git status *"},
-		"npm run dev":                {"npm run dev", "npm run dev *"},
+		"npm run dev":                {"npm run dev", "npm run dev*"},
 		"ls -la":                     {"ls -la", "ls *"},
-		"git push":                   {"git push", "git push *"},
+		"git push":                   {"git push", "git push*"},
 		"mytool x":                   {"mytool x"},
 		"nohup git status":           {"nohup git status"},
 		"sudo git status":            {"sudo git status"},
@@ -529,6 +529,61 @@ func TestSedAndAwk(t *testing.T) {
 	for _, s := range []string{`{print > "x"}`, `{print | "sh"}`, `BEGIN{system("x")}`, `{"ls" | getline}`, `{printf "%s", $1 >> "f"}`, `{print $1, $2 > $3}`, `@load "x"`, `{ x = a / b | "c" }`} {
 		if awkRuns(s) == "" {
 			t.Errorf("awk %q is not noticed", s)
+		}
+	}
+}
+
+// TestGrantsAndFloors: a pattern grant does not cover what is floored, the grant
+// of exactly this does.
+func TestGrantsAndFloors(t *testing.T) {
+	a := Analyze("find . -delete", opts())
+	rs := newRules(map[string]string{"*": "ask", "find *": "allow"})
+	asked := 0
+	decide := func(pattern string) func(policy.Query) policy.Decision {
+		return func(q policy.Query) policy.Decision {
+			d := rs.decide(q)
+			if q.Floor < d.Action {
+				d.Action = q.Floor
+			}
+			if d.Action == policy.Ask && q.ExactOnly {
+				asked++
+				if pattern == "<exact>" {
+					return policy.Decision{Action: policy.Allow, Rule: policy.Rule{Surface: "bash", Pattern: pattern, Action: policy.Allow, Origin: policy.Origin{Authority: "grant"}}}
+				}
+			}
+			return d
+		}
+	}
+	if v := a.Judge(decide("")); v.Action != policy.Ask || asked == 0 {
+		t.Errorf("without a grant: %s, the floored question was put %d times", v.Action, asked)
+	}
+	if v := a.Judge(decide("<exact>")); v.Action != policy.Allow {
+		t.Errorf("with the exact grant: %s", v.Action)
+	}
+}
+
+// TestModes: a restricted session is asked, with the path, before its sandbox
+// refuses a write outside its roots.
+func TestModes(t *testing.T) {
+	for in, want := range map[string]policy.Action{
+		"echo x > out.txt":     policy.Allow,
+		"echo x > /opt/y":      policy.Ask,
+		"echo x > ~/.profile":  policy.Ask,
+		"cat /usr/share/x":     policy.Allow,
+		"cat ~/.ssh/id":        policy.Ask,
+		"cd /opt && echo >x":   policy.Ask,
+		"cd $x && echo >x":     policy.Ask,
+		"echo x > /dev/null":   policy.Allow,
+		"cat $(ls)":            policy.Allow,
+		"cp a.txt /opt/b":      policy.Ask,
+		"echo $(cat ~/.ssh/x)": policy.Ask,
+	} {
+		rs := newRules(map[string]string{"*": "ask", "echo *": "allow", "cat *": "allow", "cd *": "allow", "ls *": "allow", "cp *": "allow"})
+		rs.mode = policy.AutoAcceptEdits
+		a := Analyze(in, opts())
+		v := a.Judge(rs.decide)
+		if v.Action != want || want == policy.Ask && v.Unit == "" {
+			t.Errorf("%q: %s (%s), want %s\n%s", in, v.Action, v.Unit, want, a.Explain(v))
 		}
 	}
 }
