@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 
 	"github.com/getpioneer/pioneer-super/supervisor/control"
@@ -41,6 +42,7 @@ type keeperProcess struct {
 type pool struct {
 	tree string
 	dir  *os.File
+	ops  zerolog.Logger
 	warm chan *keeperProcess
 	want chan struct{}
 
@@ -49,8 +51,8 @@ type pool struct {
 	shut bool
 }
 
-func newPool(tree string, dir *os.File, size int) *pool {
-	p := &pool{tree: tree, dir: dir, warm: make(chan *keeperProcess, size), want: make(chan struct{}, 1), live: map[int]*keeperProcess{}}
+func newPool(tree string, dir *os.File, size int, ops zerolog.Logger) *pool {
+	p := &pool{tree: tree, dir: dir, ops: ops, warm: make(chan *keeperProcess, size), want: make(chan struct{}, 1), live: map[int]*keeperProcess{}}
 	go p.fill()
 	return p
 }
@@ -64,6 +66,7 @@ func (p *pool) fill() {
 			if p.closed() {
 				return
 			}
+			p.ops.Warn().Err(err).Msg("keeper not started")
 			time.Sleep(100 * time.Millisecond)
 			continue
 		}
@@ -218,6 +221,7 @@ func (p *pool) reap() {
 		p.mu.Unlock()
 		// The socket is left to its reader: what the keeper said last is still in it.
 		if k == nil || !k.clean.Load() {
+			p.ops.Info().Int("pid", pid).Bool("keeper", k != nil).Msg("what a lost keeper left is ended")
 			go reaper.Clear(p.known, 10*time.Second)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 
 	"github.com/getpioneer/pioneer-super/forwarding/spool"
@@ -39,6 +40,7 @@ type tree struct {
 	places registry.Places
 	store  *registry.Tree
 	log    *audit.Log
+	ops    zerolog.Logger
 	host   sandbox.Host
 
 	pool    *pool
@@ -121,15 +123,15 @@ func newTree(opts Options, front *control.Conn, root control.Root) (*tree, error
 		store.Close()
 		return nil, err
 	}
-	if crash, err := os.OpenFile(filepath.Join(store.Dir(), "supervisor.log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600); err == nil {
-		unix.Dup3(int(crash.Fd()), 2, 0)
-		crash.Close()
+	ops, err := openOperations(store)
+	if err != nil {
+		return nil, err
 	}
 	if root.MaxDepth <= 0 {
 		root.MaxDepth = defaultDepth
 	}
 	t := &tree{
-		opts: opts, root: root, places: places, store: store, log: log, front: front,
+		opts: opts, root: root, places: places, store: store, log: log, ops: ops, front: front,
 		host:     sandbox.Probe(),
 		sessions: map[string]*session{}, channels: map[string]*session{}, byKeeper: map[int]*command{},
 		jobs: map[string]*job{}, spools: map[string]*spool.Spool{},
@@ -158,7 +160,8 @@ func newTree(opts Options, front *control.Conn, root control.Root) (*tree, error
 	if err := log.Write(audit.Row{Kind: audit.TreeStarted, Reason: policyName}); err != nil {
 		return nil, err
 	}
-	t.pool = newPool(root.Tree, dir, 2)
+	t.pool = newPool(root.Tree, dir, 2, ops)
+	ops.Info().Str("tree", root.Tree).Str("build", opts.Build).Int("pid", os.Getpid()).Msg("supervisor runs")
 	go t.pool.reap()
 	return t, nil
 }
@@ -271,7 +274,11 @@ func (t *tree) shutdown() {
 }
 
 // note writes an audit line whose failure decides nothing.
-func (t *tree) note(e audit.Row) { t.log.Write(e) }
+func (t *tree) note(e audit.Row) {
+	if err := t.log.Write(e); err != nil {
+		t.ops.Error().Err(err).Str("event", string(e.Kind)).Msg("audit row lost")
+	}
+}
 
 // listenHuman opens the socket of human operations. Its directory is in no
 // session's view.
