@@ -23,6 +23,10 @@ const rpcTimeout = 20 * time.Second
 
 var errKeeperGone = errors.New("the keeper of this command is gone")
 
+// refillPause is how long a pool that is not empty waits before it starts another
+// keeper.
+const refillPause = 10 * time.Millisecond
+
 // keeperProcess is the supervisor's side of one keeper.
 type keeperProcess struct {
 	pid   int
@@ -71,6 +75,11 @@ func (p *pool) fill() {
 			continue
 		}
 		p.warm <- k
+		if len(p.warm) == cap(p.warm) {
+			// One was just taken and there are more: the command that took it has
+			// the processors first.
+			time.Sleep(refillPause)
+		}
 	}
 }
 
