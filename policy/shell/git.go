@@ -101,6 +101,9 @@ func lookGit(z *analyzer, u *Unit, c call) env {
 		if s == "--" {
 			break
 		}
+		if !w.lit && (s == "-" || strings.HasPrefix(s, "--") && !strings.Contains(s, "=")) && !z.numericTail(w) {
+			u.floor(floorExecutes, "an option of git "+cmd+" is computed")
+		}
 		if !strings.HasPrefix(s, "--") {
 			continue
 		}
