@@ -98,7 +98,7 @@ func lookGit(z *analyzer, u *Unit, c call) env {
 		if strings.HasPrefix(s, "ext::") || strings.HasPrefix(s, "fd::") {
 			u.floor(floorExecutes, "the address "+w.norm+" runs a program")
 		}
-		if s == "--" {
+		if s == "--" && w.lit {
 			break
 		}
 		if !w.lit && (s == "-" || strings.HasPrefix(s, "--") && !strings.Contains(s, "=")) && !z.numericTail(w) {

@@ -71,7 +71,7 @@ func (g *guard) check(z *analyzer, u *Unit, c call) {
 			u.floor(floorWrites, u.head+" "+s+" changes files", s)
 			continue
 		}
-		if s == "--" {
+		if s == "--" && w.lit {
 			break
 		}
 		if strings.HasPrefix(s, "--") || g.single && strings.HasPrefix(s, "-") {
