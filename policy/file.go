@@ -208,28 +208,35 @@ func readDeny(v value) (Action, string, bool) {
 
 // checkSurface reports names that would never match what the author meant.
 func checkSurface(m member) bool {
-	s := m.name
-	switch {
-	case s == "":
-		m.key.problem("an empty surface", "the name of a surface such as \"bash\"", "")
-	case len(s) > 256 || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f }):
-		m.key.problem(fmt.Sprintf("surface %q", s), "a name of at most 256 characters without spaces", "")
-	case s != "*" && strings.Trim(s, "*?") == "":
-		m.key.problem(fmt.Sprintf("surface %q", s), `"*" for every surface`, "")
-	case s == "external_directory" || strings.HasPrefix(s, "external_directory_"):
-		m.key.problem(fmt.Sprintf("surface %q", s), `rules on "path", "path_read" or "path_write"`, "paths outside the workspace are judged by the same rules as those inside")
-	case misspeltPath(s) != "":
-		m.key.problem(fmt.Sprintf("surface %q", s), "path, path_read or path_write", fmt.Sprintf("did you mean %q?", misspeltPath(s)))
-	default:
-		for _, known := range knownSurfaces {
-			if s != known && strings.EqualFold(s, known) {
-				m.key.problem(fmt.Sprintf("surface %q", s), fmt.Sprintf("%q: case counts", known), "")
-				return false
-			}
-		}
+	what, expected, hint := surfaceProblem(m.name)
+	if what == "" {
 		return true
 	}
+	m.key.problem(what, expected, hint)
 	return false
+}
+
+// surfaceProblem says what is wrong with the name of a surface, "" for nothing.
+func surfaceProblem(s string) (what, expected, hint string) {
+	named := fmt.Sprintf("surface %q", s)
+	switch {
+	case s == "":
+		return "an empty surface", "the name of a surface such as \"bash\"", ""
+	case len(s) > 256 || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f }):
+		return named, "a name of at most 256 characters without spaces", ""
+	case s != "*" && strings.Trim(s, "*?") == "":
+		return named, `"*" for every surface`, ""
+	case s == "external_directory" || strings.HasPrefix(s, "external_directory_"):
+		return named, `rules on "path", "path_read" or "path_write"`, "paths outside the workspace are judged by the same rules as those inside"
+	case misspeltPath(s) != "":
+		return named, "path, path_read or path_write", fmt.Sprintf("did you mean %q?", misspeltPath(s))
+	}
+	for _, known := range knownSurfaces {
+		if s != known && strings.EqualFold(s, known) {
+			return named, fmt.Sprintf("%q: case counts", known), ""
+		}
+	}
+	return "", "", ""
 }
 
 // misspeltPath returns the path surface that a name was meant to be, "" if it is

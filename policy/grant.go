@@ -171,7 +171,7 @@ func (g *Grant) covers(session string, q *Query, hash string) bool {
 	if g.ScopeHash != "" {
 		return g.ScopeHash == hash
 	}
-	if q.ExactOnly || q.Floor != Allow || len(q.Values) == 0 {
+	if q.ExactOnly || len(q.Values) == 0 || q.Floor != Allow && !g.namesWrapped(q) {
 		return false
 	}
 	if g.Program != "" && g.Program != q.Program {
@@ -191,6 +191,28 @@ func (g *Grant) covers(session string, q *Query, hash string) bool {
 		}
 	}
 	return true
+}
+
+// indirection is the floor of a command behind a wrapper such as sudo.
+const indirection = "<indirection-bash-wrapper>"
+
+// namesWrapped says whether the pattern spells out wrapper and inner command, so
+// that the human saw both: then it covers what was only asked for the wrapper. A
+// pattern like "sudo *" does not.
+func (g *Grant) namesWrapped(q *Query) bool {
+	if q.Surface != surfaceBash || q.Floor != Ask || q.FloorReason != indirection {
+		return false
+	}
+	head, _, _ := strings.Cut(g.Pattern, "*")
+	if whole := strings.HasSuffix(head, " ") || head == g.Pattern; !whole {
+		return false
+	}
+	words := strings.Fields(head)
+	if len(words) < 2 {
+		return false
+	}
+	inner, ok := peel(words)
+	return ok && inner > 0
 }
 
 // Grants is the set of live grants of a tree. The zero value is empty and ready.
@@ -307,7 +329,7 @@ func CheckOffer(q Query, offered, shown string) error {
 	switch {
 	case offered == "" || len(offered) > maxPattern || !utf8.ValidString(offered):
 		return fmt.Errorf("offered pattern: expected UTF-8 text of 1 to %d bytes", maxPattern)
-	case q.ExactOnly || q.Floor != Allow:
+	case q.ExactOnly || q.Floor != Allow && !(&Grant{Surface: q.Surface, Pattern: offered}).namesWrapped(&q):
 		return fmt.Errorf("offered pattern %q: this can only be granted exactly as it is", offered)
 	case !slices.ContainsFunc(q.Values, func(v string) bool { return Match(offered, v, q.Home) }):
 		return fmt.Errorf("offered pattern %q does not cover what was asked", offered)

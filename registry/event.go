@@ -25,6 +25,8 @@ const (
 	CommandEnded EventKind = "command_ended"
 	AskOpened    EventKind = "ask_opened"
 	AskClosed    EventKind = "ask_closed"
+	// SessionSummed stands for lines that compaction has left out.
+	SessionSummed EventKind = "session_summed"
 )
 
 // State is what a session or a command does now.
@@ -122,6 +124,16 @@ type Answer struct {
 	Grants jsontext.Value `json:"grants,omitzero"`
 }
 
+// Sum is what the lines of a session that were left out came to.
+type Sum struct {
+	State   State `json:"state"`
+	PID     int   `json:"pid,omitzero"`
+	Ended   int64 `json:"ended,omitzero"`
+	Ran     int   `json:"ran,omitzero"`
+	Allowed int   `json:"allowed,omitzero"`
+	Denied  int   `json:"denied,omitzero"`
+}
+
 // Event is one line of a tree's journal. Which fields count depends on Kind;
 // see Check.
 type Event struct {
@@ -137,6 +149,7 @@ type Event struct {
 	Answer  *Answer       `json:"answer,omitzero"`
 	State   State         `json:"state,omitzero"`
 	Exit    *Exit         `json:"exit,omitzero"`
+	Sum     *Sum          `json:"sum,omitzero"`
 	Reason  string        `json:"reason,omitzero"`
 }
 
@@ -165,6 +178,8 @@ func (e *Event) Check() error {
 		return fmt.Errorf("event %s with state %q, expected starting, running, waiting or stopping", e.Kind, clip(string(e.State)))
 	case SessionEnded:
 		return first(session, need("an exit", e.Exit != nil))
+	case SessionSummed:
+		return first(session, need("a sum", e.Sum != nil))
 	case CommandStarted:
 		return first(session, command, need("command facts", e.Runs != nil))
 	case CommandLeft, CommandEnded:

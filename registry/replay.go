@@ -40,6 +40,7 @@ type TreeState struct {
 	Lines   int        `json:"lines"`
 	Bad     int        `json:"badLines,omitzero"` // lines that tell nothing
 
+	order    []*SessionNode // all of them, as they started
 	sessions map[string]*SessionNode
 	commands map[string]*CommandNode
 	asks     map[string]*SessionNode // open ones, by request id
@@ -218,6 +219,8 @@ func (s *TreeState) apply(e Event) error {
 		return s.endCommand(e)
 	case AskClosed:
 		return s.closeAsk(e)
+	case SessionSummed:
+		return s.sumSession(e)
 	}
 	session, ok := s.sessions[e.Session]
 	if !ok {
@@ -262,6 +265,7 @@ func (s *TreeState) startSession(e Event) error {
 	// Before it is known itself: a session below itself would be a ring.
 	parent, ok := s.sessions[node.Parent]
 	s.sessions[e.Session] = node
+	s.order = append(s.order, node)
 	if node.Parent == "" {
 		s.Sessions = append(s.Sessions, node)
 		return nil
@@ -271,6 +275,16 @@ func (s *TreeState) startSession(e Event) error {
 		return fmt.Errorf("session %s below %s, which never started", e.Session, clip(node.Parent))
 	}
 	parent.Children = append(parent.Children, node)
+	return nil
+}
+
+func (s *TreeState) sumSession(e Event) error {
+	session, ok := s.sessions[e.Session]
+	if !ok {
+		return fmt.Errorf("event %s of session %s, which never started", e.Kind, e.Session)
+	}
+	session.State, session.PID, session.Ended, session.Exit = e.Sum.State, e.Sum.PID, e.Sum.Ended, e.Exit
+	session.Ran, session.Allowed, session.Denied = e.Sum.Ran, e.Sum.Allowed, e.Sum.Denied
 	return nil
 }
 

@@ -53,6 +53,8 @@ type Tree struct {
 	lock    *flock.Flock // nil unless this process is the tree's supervisor
 	hold    io.Closer    // the lock that can be asked for without being taken
 	journal *durable.Appender
+	// compactAt is the size at which the journal is next compacted.
+	compactAt int64
 }
 
 // Create makes the directories of a new tree, locks it, and opens its journal.
@@ -167,14 +169,14 @@ func (t *Tree) Lock() error {
 		return err
 	}
 	journal, err := durable.OpenAppender(t.root, journalName, 0)
-	if err == nil {
-		err = durable.SyncDir(t.root)
+	if err == nil && journal.Size() == 0 {
+		err = durable.SyncDir(t.root) // its name is new
 	}
 	if err != nil {
 		t.unlock()
 		return err
 	}
-	t.journal = journal
+	t.journal, t.compactAt = journal, compactFrom
 	return nil
 }
 
@@ -268,7 +270,16 @@ func (t *Tree) AppendEvent(e Event, durable bool) error {
 	if t.journal == nil {
 		return fmt.Errorf("journal of tree %s: %w", t.id, ErrReadOnly)
 	}
-	return t.journal.Append(line, 0, durable)
+	if err := t.journal.Append(line, 0, durable); err != nil {
+		return err
+	}
+	if t.journal.Size() >= t.compactAt {
+		// The event is recorded whether or not this works. If it does not, it is
+		// tried again when the journal has doubled.
+		_ = t.compact()
+		t.compactAt = max(compactFrom, 2*t.journal.Size())
+	}
+	return nil
 }
 
 func encodeEvent(e Event) ([]byte, error) {

@@ -7,11 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
-
-	"mvdan.cc/sh/v3/syntax"
 
 	"github.com/getpioneer/pioneer-super/forwarding/wire"
 	"github.com/getpioneer/pioneer-super/policy"
@@ -52,15 +49,8 @@ type wish struct {
 	agent    bool
 	form     string
 	warnings []string
+	received time.Time
 	changes  []string // names of the environment that change what a command means
-}
-
-// plan is a sandbox profile with what it gives.
-type plan struct {
-	profile sandbox.Profile
-	report  sandbox.Report
-	// off: not even the envelope, because the tree was started without one.
-	off bool
 }
 
 // verdict is the outcome of recorded authority, grants included.
@@ -74,6 +64,7 @@ type verdict struct {
 
 // exec judges and runs a tool.
 func (t *tree) exec(ctx context.Context, s *session, caller *command, conn *control.Conn, r *control.Request, started chan<- *command) control.Result {
+	received := time.Now()
 	if res, ok := t.admit(s); !ok {
 		return res
 	}
@@ -82,7 +73,7 @@ func (t *tree) exec(ctx context.Context, s *session, caller *command, conn *cont
 	if err != nil {
 		return failed("%v", err)
 	}
-	w := &wish{s: s, caller: caller, op: control.OpExec, k: k}
+	w := &wish{s: s, caller: caller, op: control.OpExec, k: k, received: received}
 	kept := false
 	defer func() {
 		if !kept {
@@ -147,6 +138,10 @@ func (t *tree) prepare(w *wish, r *control.Request) (control.Result, bool) {
 	base, diff := t.environment(w, cleanEnv(c.Env))
 	w.env = base
 	res := &resolver{k: w.k, path: getter(base)("PATH"), s: w.s, seen: map[string]keeper.File{}}
+	if w.op == control.OpSpawn && w.s != nil {
+		// An agent is found on the operator's PATH, whatever its starter has.
+		res.path = getter(t.rootSession().base)("PATH")
+	}
 	options := shell.Options{
 		Dir: w.dir.Real, Home: t.root.Home, Resolver: res,
 		Env: func(name string) (string, bool) { return lookupEnv(base, name) },
@@ -382,6 +377,10 @@ func (t *tree) settle(ctx context.Context, w *wish) (out outcome, res control.Re
 	case !out.allowed:
 		return out, refused(out.word, "%s", out.reason), false
 	}
+	if out.word != "human" && out.word != "parent" {
+		// Nobody had time to change anything; the keeper looks once more anyway.
+		return out, res, true
+	}
 	if changed := t.reread(w); changed != "" {
 		t.note(audit.Row{Kind: audit.DecisionDenied, Session: w.s.id, RequestKey: w.record.ID, Decision: "deny", Reason: changed,
 			DecidedBy: decider(wire.GateError(changed)), Record: w.record.Digest()})
@@ -529,68 +528,7 @@ func commandLine(r policy.Record) string {
 	if r.Text != "" {
 		return r.Text
 	}
-	return quote(r.Argv)
-}
-
-// quote writes an argument vector as one line of shell text.
-func quote(argv []string) string {
-	words := make([]string, len(argv))
-	for i, a := range argv {
-		q, err := syntax.Quote(a, syntax.LangBash)
-		if err != nil {
-			q = strconv.Quote(a)
-		}
-		words[i] = q
-	}
-	return strings.Join(words, " ")
-}
-
-// plan fills the wish's sandbox plan for that grant. It is made again after an
-// answer, because the answer is all that an invocation gets.
-func (t *tree) plan(w *wish, grant policy.GrantVector) error {
-	s := w.s
-	if s == nil {
-		return errors.New("a command belongs to a session")
-	}
-	var err error
-	w.profile, err = t.planFor(s, grant, w.agent, w.adapter)
-	return err
-}
-
-func (t *tree) planFor(s *session, grant policy.GrantVector, agent bool, adapter *Adapter) (plan, error) {
-	if !s.restricted() || grant.SandboxOff || agent && adapter != nil {
-		p, r := sandbox.EnvelopeOnly(t.host)
-		if t.root.NoEnvelope {
-			r.Degradations = append(r.Degradations, "no envelope")
-		}
-		return plan{p, r, t.root.NoEnvelope}, nil
-	}
-	req := sandbox.Request{
-		Workspace: s.snap.Sandbox.Workspace, Cwd: s.snap.Sandbox.Cwd, Home: t.root.Home,
-		Temp: s.temp, CacheDir: s.cache, Mode: string(s.snap.Sandbox.Mode),
-		WorkspaceWrite: grant.WorkspaceWrite, Network: grant.Network || s.snap.Open.Network == policy.NetworkEnabled,
-		Executables: append(t.links.files(), t.root.Bash, t.root.Sh),
-		Deny:        []string{t.places.State, t.places.Run, t.places.Config},
-		Host:        t.host,
-	}
-	for _, e := range s.snap.Open.Read {
-		req.ReadRoots = append(req.ReadRoots, e.Path)
-	}
-	for _, e := range s.snap.Open.Write {
-		req.WriteRoots = append(req.WriteRoots, e.Path)
-	}
-	for _, e := range grant.Paths {
-		if e.Access == policy.AccessWrite {
-			req.WriteRoots = append(req.WriteRoots, e.Path)
-		} else {
-			req.ReadRoots = append(req.ReadRoots, e.Path)
-		}
-	}
-	if agent {
-		req.Session = append(req.Session, s.channelDirs()...)
-	}
-	p, r, err := sandbox.Plan(req)
-	return plan{p, r, false}, err
+	return shell.Quote(r.Argv)
 }
 
 // offered is what an answer to this wish may give.
@@ -637,7 +575,7 @@ func (t *tree) run(ctx context.Context, w *wish, out outcome, conn *control.Conn
 		return failed("sandbox: %v", err)
 	}
 	c := &command{
-		id: registry.NewID("c"), session: w.s, agent: w.agent, keeper: w.k, record: w.record,
+		id: registry.NewID("c"), session: w.s, agent: w.agent, keeper: w.k, record: w.record, received: w.received,
 		result: make(chan control.Result, 1), over: make(chan struct{}),
 	}
 	t.mu.Lock()
@@ -657,7 +595,7 @@ func (t *tree) run(ctx context.Context, w *wish, out outcome, conn *control.Conn
 	row := t.row(w, verdict{surface: "bash"}, w.record.Digest())
 	row.Kind, row.Command, row.Reason, row.Grants = audit.CommandStarted, c.id, "", grantWords(out.grant)
 	row.Strength, row.Missing = w.profile.report.Strength, w.profile.report.Degradations
-	row.Details["sandbox"] = w.profile.profile.String()
+	row.Details["plan"] = w.profile.digest
 	if err := t.log.Write(row); err != nil {
 		return gone(failed("%v", notWritten(err)))
 	}
@@ -734,7 +672,7 @@ func (t *tree) watch(c *command) {
 		switch {
 		case r.Started != nil:
 			c.mu.Lock()
-			c.pid = r.Started.PID
+			c.pid, c.startup = r.Started.PID, time.Since(c.received)
 			c.mu.Unlock()
 		case r.Failed != nil:
 			exit := 125
@@ -778,7 +716,16 @@ func (t *tree) watch(c *command) {
 	}
 	t.forget(c)
 	ended.Proof, ended.Why = proof, end.Reason
-	t.note(audit.Row{Kind: audit.CommandEnded, Session: c.session.id, Agent: c.session.agent, Command: c.id, Exit: &ended})
+	if c.agent {
+		t.mu.Lock()
+		c.session.exit = ended
+		t.mu.Unlock()
+	}
+	row := audit.Row{Kind: audit.CommandEnded, Session: c.session.id, Agent: c.session.agent, Command: c.id, Exit: &ended}
+	if c.startup > 0 {
+		row.Details = map[string]any{"startupMicros": c.startup.Microseconds()}
+	}
+	t.note(row)
 	t.journalCommandEnd(c, ended)
 	answer(end)
 }

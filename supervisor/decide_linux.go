@@ -40,7 +40,7 @@ func (t *tree) decide(ctx context.Context, w *wish, standing func() error) outco
 		if err := t.plan(w, policy.GrantVector{}); err != nil {
 			return undecided(fmt.Errorf("sandbox: %w", err))
 		}
-		w.record.Plan = w.profile.profile.String()
+		w.record.Plan = w.profile.text
 	}
 	w.record.Offered = t.offered(w)
 	digest := w.record.Digest()

@@ -14,6 +14,7 @@ import (
 	"github.com/getpioneer/pioneer-super/forwarding/spool"
 	"github.com/getpioneer/pioneer-super/forwarding/wire"
 	"github.com/getpioneer/pioneer-super/policy"
+	"github.com/getpioneer/pioneer-super/policy/shell"
 	"github.com/getpioneer/pioneer-super/registry"
 	"github.com/getpioneer/pioneer-super/registry/lineage"
 	"github.com/getpioneer/pioneer-super/supervisor/audit"
@@ -212,7 +213,7 @@ func fullCommand(r wire.Request) (string, bool) {
 func ticketBinding(s *session, r policy.Record) string {
 	text := r.Text
 	if text == "" {
-		text = quote(r.Argv)
+		text = shell.Quote(r.Argv)
 	}
 	return policy.ScopeHash(policy.KindShellCommand, "ticket", []string{
 		text, r.Dir.Path, strings.Join(r.Environment, "\x00"), fmt.Sprint(r.Policy, " ", r.Snapshot), s.id,

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -60,7 +61,7 @@ func (t *tree) spawn(ctx context.Context, parent *session, caller *command, conn
 			k.release()
 		}
 	}()
-	w := &wish{s: parent, caller: caller, op: control.OpSpawn, k: k, agent: true}
+	w := &wish{s: parent, caller: caller, op: control.OpSpawn, k: k, agent: true, received: time.Now()}
 	if res, ok := t.prepare(w, r); !ok {
 		return res
 	}
@@ -249,14 +250,6 @@ func (t *tree) open(w *wish, s *session) (control.Result, bool) {
 	s.tools = s.toolBase(t)
 	s.given = t.agentEnvironment(w, s)
 	w.env = s.given
-	report := w.profile.report
-	if p, err := t.planFor(s, policy.GrantVector{}, true, w.adapter); err != nil {
-		s.cancel()
-		s.listen.Close()
-		return failed("%v", err), false
-	} else {
-		report = p.report
-	}
 	// What tools of this session get is what its strength says; an agent of the
 	// table has the envelope alone, and the snapshot names that.
 	tools, err := t.planFor(s, policy.GrantVector{}, false, nil)
@@ -265,7 +258,7 @@ func (t *tree) open(w *wish, s *session) (control.Result, bool) {
 		s.listen.Close()
 		return failed("%v", err), false
 	}
-	s.snap.Enforcement = enforcement(tools.report, report, s, w.adapter)
+	s.snap.Enforcement = enforcement(tools.report, s, w.adapter)
 	s.snap.Backend.Name = tools.profile.Backend
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -282,11 +275,14 @@ func (t *tree) open(w *wish, s *session) (control.Result, bool) {
 	return control.Result{}, true
 }
 
-func enforcement(tools, agent sandbox.Report, s *session, a *Adapter) policy.Enforcement {
+func enforcement(tools sandbox.Report, s *session, a *Adapter) policy.Enforcement {
 	out := policy.Enforcement{Strength: tools.Strength, Degradations: tools.Degradations, Status: policy.Status(tools.Status)}
 	if s.restricted() && a != nil {
 		out.Status = policy.StatusPartiallyActive
 		out.Degradations = append(out.Degradations, "agent process ("+a.Name+"): control envelope alone")
+	}
+	if a != nil && a.ForwardingRoot != nil && strings.HasPrefix(s.root, a.ForwardingRoot(getter(s.base))) {
+		out.Degradations = append(out.Degradations, "its channel lies in a forwarding root that other sessions of this agent see")
 	}
 	return out
 }
@@ -353,27 +349,33 @@ func (t *tree) begin(s *session, narrowed []string) error {
 		return err
 	}
 	if s.parent == nil {
-		t.front.Send(control.Message{Notice: &control.Notice{Text: t.headline(s)}})
+		for _, line := range t.headline(s) {
+			t.front.Send(control.Message{Notice: &control.Notice{Text: line}})
+		}
 	}
 	return nil
 }
 
-// headline is the first line that the human sees.
-func (t *tree) headline(s *session) string {
-	line := fmt.Sprintf("%s, mode %s", t.root.Tree, s.snap.Profile.Mode)
+// headline is what the human sees first: how strong this is, and what rules.
+func (t *tree) headline(s *session) []string {
+	strength := "sandbox " + s.snap.Enforcement.Strength
+	if s.snap.Enforcement.Strength == policy.StrengthAdvisory {
+		strength += ": what an unconfined process may do it may do without asking"
+	}
+	if t.root.NoEnvelope {
+		strength += "; no envelope: survivors unknown"
+	}
+	line := fmt.Sprintf("tree %s, mode %s", t.root.Tree, s.snap.Profile.Mode)
 	if s.snap.Profile.Source == policy.SourceDefaulted {
 		line += " (default)"
 	}
-	line += ", sandbox " + s.snap.Enforcement.Strength
 	if t.root.Policy != nil {
-		line += ", policy " + t.root.Policy.Name
+		sum := sha256.Sum256(t.root.Policy.Data)
+		line += fmt.Sprintf(", policy %s (sha256 %x…)", t.root.Policy.Name, sum[:6])
 	} else {
 		line += ", no policy file"
 	}
-	if t.root.NoEnvelope {
-		line += "; no envelope: survivors unknown"
-	}
-	return line
+	return []string{strength, line}
 }
 
 // endSession ends a session with all its children, leaves first. It returns when
@@ -433,8 +435,12 @@ func (t *tree) close(s *session, why string) {
 	delete(t.channels, s.channel)
 	t.mu.Unlock()
 	t.closeChannel(s)
-	t.journalSessionEnd(s, why)
-	t.note(audit.Row{Kind: audit.SessionEnded, Session: s.id, Agent: s.agent, Reason: why, Exit: &registry.Exit{Why: why}})
+	t.mu.Lock()
+	e := s.exit
+	t.mu.Unlock()
+	e.Why = why
+	t.journalSessionEnd(s, e)
+	t.note(audit.Row{Kind: audit.SessionEnded, Session: s.id, Agent: s.agent, Reason: why, Exit: &e})
 	if s.ctl != "" {
 		os.RemoveAll(filepath.Dir(s.ctl))
 	}

@@ -121,36 +121,28 @@ func openChannel(n int) (*control.Conn, error) {
 	return greet(conn)
 }
 
-// byAncestry looks for a keeper above this process and for its session's socket.
+// byAncestry looks in the registry for the living tree that this process stands
+// in by its ancestors, and for its session's socket.
 func byAncestry(places registry.Places) (socket, tree string) {
-	chain, _ := reaper.Ancestors(os.Getpid(), func(int) bool { return false })
-	for _, p := range chain {
-		if id := keeperTree(p.PID); id != "" {
-			t, err := registry.Open(places, id)
-			if err != nil {
+	chain, _ := reaper.Ancestors(os.Getppid(), func(int) bool { return false })
+	above := make([]registry.Process, len(chain))
+	for i, p := range chain {
+		above[i] = registry.Process{PID: p.PID, Start: p.Start}
+	}
+	standing, found, _ := registry.Above(places, above)
+	if !found {
+		// A keeper of a tree in another state directory is evidence all the same.
+		for _, p := range chain {
+			if id := keeperTree(p.PID); id != "" {
 				return "", id
 			}
-			defer t.Close()
-			state, _ := t.State()
-			return socketOf(t, state.Sessions, p.PID), id
 		}
+		return "", ""
 	}
-	return "", ""
-}
-
-// socketOf finds the session whose command that keeper holds.
-func socketOf(t *registry.Tree, sessions []*registry.SessionNode, keeper int) string {
-	for _, s := range sessions {
-		for _, c := range s.Commands {
-			if c.Keeper.PID == keeper {
-				return filepath.Join(t.RunDir(), "s", s.ID, "ctl.d", "ctl")
-			}
-		}
-		if found := socketOf(t, s.Children, keeper); found != "" {
-			return found
-		}
+	if standing.Session == "" {
+		return "", standing.Tree
 	}
-	return ""
+	return filepath.Join(standing.RunDir, "s", standing.Session, "ctl.d", "ctl"), standing.Tree
 }
 
 // keeperTree returns the tree whose keeper that process is.
@@ -308,7 +300,7 @@ func (c *client) run(r *control.Request, files ...*os.File) (result control.Resu
 
 func (c *client) notice(text string) {
 	if c.human != nil {
-		c.human.Notice("pioneer-super: " + text)
+		c.human.Notice(text)
 		return
 	}
 	warn("%s", prompt.Visible(text))

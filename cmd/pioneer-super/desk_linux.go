@@ -25,11 +25,10 @@ type desk struct {
 	human *terminal.Human
 	conn  *control.Conn
 
-	mu      sync.Mutex
-	open    map[string]context.CancelFunc
-	order   []control.Question
-	more    chan struct{}
-	showing string
+	mu    sync.Mutex
+	open  map[string]context.CancelFunc
+	order []control.Question
+	more  chan struct{}
 }
 
 func newDesk(human *terminal.Human, conn *control.Conn) *desk {
@@ -100,7 +99,7 @@ func (d *desk) serve() {
 		case withdrawn:
 			continue
 		case err != nil:
-			d.human.Notice("pioneer-super: the question could not be shown: " + err.Error())
+			d.human.Notice("the question could not be shown: " + err.Error())
 			d.conn.Send(control.Message{Answer: &control.Answer{ID: q.ID, Digest: q.Digest, Decision: "deny", Reason: "the question could not be shown"}})
 			continue
 		}
@@ -202,12 +201,12 @@ func approve(c *cli.Context) error {
 	}
 	defer conn.Close()
 	defer human.Close()
-	human.Notice("pioneer-super: this terminal now answers; Ctrl-C ends it")
+	human.Notice("this terminal now answers; Ctrl-C ends it")
 	d := newDesk(human, conn)
 	for {
 		var m control.Message
 		if err := conn.Recv(&m); err != nil {
-			human.Notice("pioneer-super: the tree has ended")
+			human.Notice("the tree has ended")
 			return nil
 		}
 		d.take(m)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -240,5 +239,3 @@ func agentDir() string {
 func foreignRoot() string {
 	return filepath.Join(agentDir(), "sessions", "permission-forwarding")
 }
-
-func visible(s string) string { return prompt.Visible(strings.TrimRight(s, "\n")) }

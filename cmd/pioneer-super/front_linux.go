@@ -326,7 +326,3 @@ func readFile(flag, path string) (*control.File, error) {
 	}
 	return &control.File{Name: abs, Data: data}, nil
 }
-
-func findPlaces() (registry.Places, error) {
-	return registry.FindPlaces(os.Getenv, os.Getuid())
-}

@@ -178,3 +178,32 @@ func TestCommandTable(t *testing.T) {
 		t.Errorf("%.1f %% is less than 95 %%", 100*share)
 	}
 }
+
+type reportCase struct {
+	ID        string            `json:"id"`
+	Policy    map[string]string `json:"policy"`
+	PathWrite map[string]string `json:"path_write"`
+	Commands  []string          `json:"commands"`
+	Expect    []string          `json:"expect"`
+}
+
+// TestReports: what users of such gates reported, each as a small table.
+func TestReports(t *testing.T) {
+	for _, c := range readLines[reportCase](t, "testdata/reports.jsonl") {
+		rs := newRules(c.Policy)
+		for p, s := range c.PathWrite {
+			rs.write = append(rs.write, testRule("path_write", p, s))
+		}
+		for i, cmd := range c.Commands {
+			a := Analyze(cmd, caseOptions())
+			v := a.Judge(rs.decide)
+			ok := v.Action.String() == c.Expect[i]
+			if c.Expect[i] == "not-allow" {
+				ok = v.Action != policy.Allow
+			}
+			if !ok {
+				t.Errorf("%s: %q is %s, want %s\n%s", c.ID, cmd, v.Action, c.Expect[i], a.Explain(v))
+			}
+		}
+	}
+}

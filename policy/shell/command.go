@@ -468,7 +468,7 @@ func (z *analyzer) callExpr(c *syntax.CallExpr, e env) env {
 		return e
 	}
 	if z.simple && e.wraps == nil {
-		z.simple = literalOnly(words)
+		z.simple = len(words) == len(c.Args) && literalOnly(words)
 		if z.simple {
 			z.a.Argv = values(words)
 		}
@@ -554,12 +554,8 @@ func (z *analyzer) assign(a *syntax.Assign, e env) string {
 		name += "[" + z.slice(a.Index) + "]"
 	}
 	if a.Array != nil {
-		var parts []string
-		for _, el := range a.Array.Elems {
-			parts = append(parts, z.arrayElem(el))
-		}
 		z.assigns(strings.SplitN(name, "[", 2)[0], word{}, false)
-		return name + op + "(" + strings.Join(parts, " ") + ")"
+		return name + op + z.arrayExpr(a.Array)
 	}
 	var v word
 	if a.Value != nil {
@@ -573,6 +569,14 @@ func (z *analyzer) assign(a *syntax.Assign, e env) string {
 		return name + op
 	}
 	return name + op + v.norm
+}
+
+func (z *analyzer) arrayExpr(x *syntax.ArrayExpr) string {
+	var parts []string
+	for _, el := range x.Elems {
+		parts = append(parts, z.arrayElem(el))
+	}
+	return "(" + strings.Join(parts, " ") + ")"
 }
 
 func (z *analyzer) arrayElem(el *syntax.ArrayElem) string {
@@ -619,7 +623,7 @@ func (z *analyzer) call(c call) env {
 	}
 	head := c.words[0]
 	u := Unit{Text: normText(c.words), Words: values(c.words), Context: c.e.ctx, Wrappers: c.e.wraps,
-		Floor: policy.Allow, Assigns: c.assigns}
+		Floor: policy.Allow, Assigns: c.assigns, words: c.words}
 	if c.peeled > 0 && u.Context == "" {
 		u.Context = "wrapper"
 	}

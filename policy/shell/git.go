@@ -80,7 +80,6 @@ func lookGit(z *analyzer, u *Unit, c call) env {
 				u.floor(floorExecutes, "git --git-dir reads the configuration of another directory", "--git-dir")
 			}
 		case "C":
-			c.e.dirs = chdir(c.e.dirs, o.val)
 			z.pathUse(o.val, false, "option", "git", c.e, true)
 		}
 	}

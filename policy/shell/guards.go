@@ -276,7 +276,7 @@ func (z *analyzer) inline(u *Unit, in *interpreter, c call) {
 			if z.mayBeOption(w) {
 				u.floor(floorInline, "a computed word may be code for "+name, name)
 			}
-			u.Scripts = append(u.Scripts, w.typed)
+			z.runsScript(u, w, c.e)
 			return
 		}
 		if contains(in.harmless, s) {
@@ -288,7 +288,7 @@ func (z *analyzer) inline(u *Unit, in *interpreter, c call) {
 			return
 		case s == "--":
 			if i+1 < len(ws) {
-				u.Scripts = append(u.Scripts, ws[i+1].typed)
+				z.runsScript(u, ws[i+1], c.e)
 			}
 			return
 		case strings.HasPrefix(s, "--"):
@@ -323,7 +323,7 @@ func (z *analyzer) inline(u *Unit, in *interpreter, c call) {
 				z.codeFromStdin(u, c)
 				return
 			}
-			u.Scripts = append(u.Scripts, s)
+			z.runsScript(u, w, c.e)
 			return
 		}
 	}

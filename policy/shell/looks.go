@@ -244,7 +244,7 @@ func lookSed(z *analyzer, u *Unit, c call) env {
 			script(o.val)
 		case "f", "file":
 			given = true
-			u.Scripts = append(u.Scripts, o.val.typed)
+			z.runsScript(u, o.val, c.e)
 		}
 	}
 	if !given && len(rest) > 0 {
@@ -271,7 +271,7 @@ func lookAwk(z *analyzer, u *Unit, c call) env {
 		switch o.name {
 		case "f", "file", "i", "include":
 			given = true
-			u.Scripts = append(u.Scripts, o.val.typed)
+			z.runsScript(u, o.val, c.e)
 		case "e", "source":
 			given = true
 			rest = append([]word{o.val}, rest...)

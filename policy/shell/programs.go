@@ -269,7 +269,7 @@ func (z *analyzer) spelling(u *Unit, c call, word, name string) {
 	if dir := strings.TrimSuffix(abs, "/"+name); systemDirs[dir] && !u.Changeable {
 		u.Text = with(name)
 		u.Words = append([]string{name}, u.Words[1:]...)
-		u.Forms = append(u.Forms, Form{Text: with(word), Cap: policy.Deny, MayAllow: true, Why: "as written"})
+		u.Forms = append(u.Forms, Form{Text: with(word), Cap: policy.Deny, MayAllow: true, Why: asWritten})
 		return
 	}
 	u.Forms = append(u.Forms, Form{Text: with(name), Cap: policy.Deny, Why: "the program's name"})
@@ -294,15 +294,10 @@ func (z *analyzer) unknownProgram(u *Unit, c call, name string) {
 		return // its body is judged
 	}
 	ws := c.words[1:]
-	for i := 0; i < len(ws) && i < 16 && len(u.Forms) < 60; i++ {
-		if !ws[i].known() || !commandLike(ws[i].val) {
-			continue
+	for i := 0; i < len(ws) && i < 16; i++ {
+		if ws[i].known() && commandLike(ws[i].val) {
+			z.maybe(u, ws[i:], policy.Ask, "an operand that may be run", true)
 		}
-		f := Form{Text: base(ws[i].val), Cap: policy.Ask, Why: "an operand that may be run", unnamed: true}
-		if len(ws) > i+1 {
-			f.Text += " " + normText(ws[i+1:])
-		}
-		u.Forms = append(u.Forms, f)
 	}
 }
 
@@ -348,7 +343,7 @@ func (z *analyzer) normalise(u *Unit, c call, p *program) {
 	}
 	raw := u.Text
 	u.Text = quote(u.head) + " " + normText(rest)
-	u.Forms = append(u.Forms, Form{Text: raw, Cap: policy.Deny, MayAllow: true, Why: "as written"})
+	u.Forms = append(u.Forms, Form{Text: raw, Cap: policy.Deny, MayAllow: true, Why: asWritten})
 }
 
 // sub returns the words of a tool from its subcommand on, and the options

@@ -53,6 +53,7 @@ type analyzer struct {
 	src string
 
 	full     bool
+	shadow   bool // a look at what may be run: only its texts are kept
 	nested   int
 	budget   int
 	salvaged int
@@ -124,6 +125,10 @@ func (z *analyzer) top(text string) {
 	}
 	file, ok := z.parse(text)
 	if !ok {
+		if z.refused() {
+			z.full = true // nothing can make it stricter
+			return
+		}
 		z.salvage(text)
 		return
 	}
@@ -131,7 +136,18 @@ func (z *analyzer) top(text string) {
 	z.src = text
 	z.collect(file)
 	z.a.Canonical = z.canonical(file, text)
+	z.a.Plain = plainTree(file, text)
 	z.stmts(file.Stmts, z.startEnv())
+}
+
+// refused reports whether the text is denied whatever its commands are.
+func (z *analyzer) refused() bool {
+	for i := range z.a.Problems {
+		if z.a.Problems[i].Action == policy.Deny {
+			return true
+		}
+	}
+	return false
 }
 
 // parse reads a text, or says in a Problem why there is no tree.
@@ -223,6 +239,39 @@ func (z *analyzer) argv(argv []string) {
 	z.call(call{words: literals(argv), e: z.startEnv(), noShell: true})
 }
 
+// plainTree reports whether a text keeps to the subset that is read alike
+// everywhere.
+func plainTree(file *syntax.File, text string) bool {
+	if strings.ContainsAny(text, "\\#!`$~{}[]*?^%") {
+		return false
+	}
+	plain := true
+	syntax.Walk(file, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case nil, *syntax.File, *syntax.CallExpr, *syntax.Word, *syntax.Lit:
+		case *syntax.SglQuoted:
+			plain = plain && !n.Dollar
+		case *syntax.DblQuoted:
+			plain = plain && !n.Dollar
+		case *syntax.Stmt:
+			plain = plain && !n.Coprocess && !n.Disown && !n.Negated
+		case *syntax.BinaryCmd:
+			plain = plain && n.Op != syntax.PipeAll
+		case *syntax.Redirect:
+			switch n.Op {
+			case syntax.RdrOut, syntax.AppOut, syntax.RdrIn, syntax.DplOut:
+			default:
+				plain = false
+			}
+			plain = plain && (n.N == nil || isDigits(n.N.Value))
+		default:
+			plain = false
+		}
+		return plain
+	})
+	return plain
+}
+
 // finish draws the conclusions that need the whole text.
 func (z *analyzer) finish(text string) {
 	a := z.a
@@ -244,6 +293,7 @@ func (z *analyzer) finish(text string) {
 		t := strings.TrimSpace(text)
 		z.add(Unit{Text: t, Context: "whole", Floor: policy.Allow, Class: FixedProgram, Resolution: "builtin"})
 	}
+	a.Plain = a.Plain && len(a.Problems) == 0
 	if z.simple && len(a.Units) > 0 && len(a.Problems) == 0 && a.Argv != nil {
 		a.Simple = true
 	} else {
@@ -340,6 +390,7 @@ func (z *analyzer) command(cmd syntax.Command, e env) env {
 		z.funcDecl(c, e)
 		return e
 	case *syntax.ArithmCmd:
+		z.unsigned(c.Unsigned)
 		z.arithm(c.X)
 		return e
 	case *syntax.TestClause:
@@ -523,6 +574,9 @@ func (z *analyzer) loop(l syntax.Loop, e env) {
 }
 
 func (z *analyzer) caseClause(c *syntax.CaseClause, e env) env {
+	if c.Braces {
+		z.problem(Problem{Kind: kindParserGap, Action: policy.Ask, Message: "a case with braces, which bash does not have"})
+	}
 	z.looseWord(z.single(c.Word), e)
 	dirs := e.dirs
 	for _, item := range c.Items {
@@ -557,40 +611,33 @@ func (z *analyzer) funcDecl(c *syntax.FuncDecl, e env) {
 
 func (z *analyzer) timeClause(c *syntax.TimeClause, e env) env {
 	// bash takes `time -- cmd` as time's own end of options; the library has a
-	// command named `--`.
-	if call, ok := c.Stmt.Cmd.(*syntax.CallExpr); ok && len(call.Assigns) == 0 && len(call.Args) > 0 {
-		if first := call.Args[0].Lit(); strings.HasPrefix(first, "-") {
-			rest := *call
-			rest.Args = call.Args[1:]
-			s := *c.Stmt
-			s.Cmd = &rest
-			if first != "--" {
-				z.problem(Problem{Kind: kindParserGap, Action: policy.Ask, Message: "an option of time that is not known"})
-			}
-			if len(rest.Args) == 0 {
-				return e
-			}
-			return z.stmt(&s, e)
+	// command named `--`, which may be the first of a pipeline.
+	left := c.Stmt
+	for {
+		b, ok := left.Cmd.(*syntax.BinaryCmd)
+		if !ok {
+			break
 		}
+		left = b.X
+	}
+	if call, ok := left.Cmd.(*syntax.CallExpr); ok && len(call.Args) > 0 && strings.HasPrefix(call.Args[0].Lit(), "-") {
+		z.problem(Problem{Kind: kindParserGap, Action: policy.Ask, Message: "an option of time that is not known"})
+		z.salvage(z.slice(c))
 	}
 	return z.stmt(c.Stmt, e)
 }
 
+// coproc: bash takes a name only before a compound command; the library takes
+// the first word of a simple command for one as well, and what is left for the
+// command. Only the compound forms are read alike.
 func (z *analyzer) coproc(c *syntax.CoprocClause, e env) {
 	e.in = stdin{kind: stdinPipe}
-	if c.Name != nil {
-		if call, ok := c.Stmt.Cmd.(*syntax.CallExpr); ok && len(call.Args) > 0 {
-			// A name stands only before a compound command in bash; here the
-			// first word is the command.
-			z.problem(Problem{Kind: kindParserGap, Action: policy.Ask, Message: "a named coprocess with a simple command"})
-			both := *call
-			both.Args = append([]*syntax.Word{c.Name}, call.Args...)
-			s := *c.Stmt
-			s.Cmd = &both
-			z.stmt(&s, e)
-			return
-		}
-		z.word(c.Name)
+	z.word(c.Name)
+	switch c.Stmt.Cmd.(type) {
+	case *syntax.Block, *syntax.Subshell, *syntax.IfClause, *syntax.WhileClause, *syntax.ForClause, *syntax.CaseClause, *syntax.ArithmCmd, *syntax.TestClause:
+	default:
+		z.problem(Problem{Kind: kindParserGap, Action: policy.Ask, Message: "a coprocess of a simple command"})
+		z.salvage(z.slice(c))
 	}
 	z.stmt(c.Stmt, e)
 }
@@ -620,6 +667,7 @@ func (z *analyzer) wordPart(p syntax.WordPart) {
 		}
 		z.substitution(p.Stmts, "substitution")
 	case *syntax.ArithmExp:
+		z.unsigned(p.Unsigned)
 		z.arithm(p.X)
 	case *syntax.ProcSubst:
 		if p.Op == syntax.CmdInTemp {
@@ -634,6 +682,13 @@ func (z *analyzer) wordPart(p syntax.WordPart) {
 		}
 	default:
 		z.nodeUnknown(p)
+	}
+}
+
+// unsigned arithmetic is another shell's.
+func (z *analyzer) unsigned(yes bool) {
+	if yes {
+		z.problem(Problem{Kind: kindParserGap, Action: policy.Ask, Message: "arithmetic that bash does not have"})
 	}
 }
 
@@ -694,7 +749,9 @@ func (z *analyzer) paramExp(p *syntax.ParamExp) {
 	}
 	if p.Exp != nil {
 		if p.Exp.Op == syntax.OtherParamOps {
-			if lit := p.Exp.Word.Lit(); lit == "P" || lit == "" {
+			switch p.Exp.Word.Lit() {
+			case "Q", "E", "A", "a", "K", "k", "U", "u", "L":
+			default:
 				z.problem(Problem{Kind: floorArith, Action: policy.Ask,
 					Message: fmt.Sprintf("${%s@P} expands the value of %s as a prompt, which runs substitutions in it", name, name)})
 			}

@@ -107,18 +107,50 @@ func (z *analyzer) opaque(at int, c call, reason, format string, rest []word) {
 // suffixes adds every tail of the words as something that may be the command.
 func (z *analyzer) suffixes(at int, ws []word, limit policy.Action, unnamed bool) {
 	for i := 0; i < len(ws) && i < 16; i++ {
-		if !ws[i].known() || !commandLike(ws[i].val) {
-			continue
+		if ws[i].known() && commandLike(ws[i].val) {
+			z.maybe(&z.a.Units[at], ws[i:], limit, "an operand that may be run", unnamed)
 		}
-		u := &z.a.Units[at]
-		if len(u.Forms) > 100 {
-			return
+	}
+}
+
+// maybe adds what a program may run: the words themselves, and where they are a
+// known program, what that program would be judged by.
+func (z *analyzer) maybe(u *Unit, ws []word, limit policy.Action, why string, unnamed bool) {
+	if len(u.Forms) > 100 || z.shadow {
+		return
+	}
+	head := base(ws[0].val)
+	text := quote(head)
+	if len(ws) > 1 {
+		text += " " + normText(ws[1:])
+	}
+	u.Forms = append(u.Forms, Form{Text: text, Cap: limit, Why: why, unnamed: unnamed})
+	p := programs[head]
+	if p == nil || p.subcommands == nil && p.peel == nil && p.look == nil || len(ws) > 200 {
+		return
+	}
+	// A second look, of which only the texts are kept.
+	side := &Analysis{}
+	o := z.o
+	o.Resolver = nil
+	y := newAnalyzer(side, o)
+	y.shadow, y.nested, y.budget, y.funcs, y.vars, y.assigned = true, z.nested, z.budget, z.funcs, z.vars, z.assigned
+	y.call(call{words: ws, e: y.startEnv(), noShell: true})
+	z.budget = y.budget
+	for i := range side.Units {
+		su := &side.Units[i]
+		if su.Text != text {
+			u.Forms = append(u.Forms, Form{Text: su.Text, Cap: limit, Why: why, unnamed: unnamed})
 		}
-		f := Form{Text: base(ws[i].val), Cap: limit, Why: "an operand that may be run", unnamed: unnamed}
-		if len(ws) > i+1 {
-			f.Text += " " + normText(ws[i+1:])
+		for _, f := range su.Forms {
+			u.Forms = append(u.Forms, Form{Text: f.Text, Cap: max(limit, f.Cap), Why: why, unnamed: unnamed})
 		}
-		u.Forms = append(u.Forms, f)
+		if su.Floor != policy.Allow && len(side.Units) > 0 && su.FloorReason != floorMissing {
+			u.floor(su.FloorReason, su.FloorText, su.Lift...)
+			if unnamed {
+				u.Lift = append(u.Lift, u.head)
+			}
+		}
 	}
 }
 
@@ -277,8 +309,18 @@ func (z *analyzer) script(at int, c call, w word, d Dialect) {
 		return
 	}
 	u.Class = RunsSessionFiles
-	u.Scripts = append(u.Scripts, w.val)
+	z.runsScript(u, w, c.e)
 	z.pathUse(w, false, "operand", u.head, c.e, true)
+}
+
+// runsScript notes a file that a command runs as code, as an absolute path where
+// that is known.
+func (z *analyzer) runsScript(u *Unit, w word, e env) {
+	p := w.typed
+	if w.known() && w.val != "" && len(e.dirs) == 1 {
+		p = joinPath(e.dirs[0], w.val)
+	}
+	u.Scripts = append(u.Scripts, p)
 }
 
 // descriptor returns what an operand such as /dev/stdin reads.
@@ -313,7 +355,7 @@ func (z *analyzer) fromStdin(at int, c call, in stdin, d Dialect, sameShell bool
 		z.opaque(at, c, floorOpaque, "%s reads its commands from standard input", nil)
 		if in.kind == stdinFile {
 			u := &z.a.Units[at]
-			u.Scripts = append(u.Scripts, in.text)
+			z.runsScript(u, literal(in.text), c.e)
 		}
 	}
 }
@@ -620,7 +662,7 @@ func parallelPeel(z *analyzer, at int, c call) {
 	for i, w := range ws {
 		if w.known() && !strings.HasPrefix(w.val, "-") && commandLike(w.val) {
 			// The first word that is no option, or one that an option takes.
-			z.forms(at, append(append([]word(nil), ws[i:]...), unknownTail), policy.Deny, "the command that "+z.a.Units[at].head+" runs")
+			z.maybe(&z.a.Units[at], append(append([]word(nil), ws[i:]...), unknownTail), policy.Deny, "the command that "+z.a.Units[at].head+" runs", false)
 			break
 		}
 	}
@@ -664,7 +706,7 @@ func runnerPeel(subs ...string) func(z *analyzer, at int, c call) {
 				limit = policy.Deny
 			}
 			first = false
-			z.forms(at, ws[i:], limit, "the program that "+z.a.Units[at].head+" runs")
+			z.maybe(&z.a.Units[at], ws[i:], limit, "the program that "+z.a.Units[at].head+" runs", false)
 			if p := programs[base(w.val)]; p != nil && p.peel != nil && limit == policy.Deny {
 				// A wrapper or a shell: what it runs is judged as such.
 				z.inner(at, c, ws[i:])

@@ -2,6 +2,8 @@ package durable
 
 import (
 	"bytes"
+	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -17,7 +19,16 @@ const frameHead = 9 // eight hex digits and a space
 // Frame returns "crc32c SP text": the line that Unframe reads. The text may hold
 // no line feed.
 func Frame(text []byte) []byte {
-	return fmt.Appendf(nil, "%08x %s", crc32.Checksum(text, castagnoli), text)
+	sum := checksum(text)
+	line := make([]byte, 0, frameHead+len(text)+1) // and room for its end
+	return append(append(append(line, sum[:]...), ' '), text...)
+}
+
+// checksum is the CRC-32C of text in lower-case hex.
+func checksum(text []byte) (sum [frameHead - 1]byte) {
+	raw := binary.BigEndian.AppendUint32(nil, crc32.Checksum(text, castagnoli))
+	hex.Encode(sum[:], raw)
+	return sum
 }
 
 // Unframe returns the text of a framed line, or an error that is ErrDamaged.
@@ -26,8 +37,8 @@ func Unframe(line []byte) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %d bytes without a checksum", ErrDamaged, len(line))
 	}
 	text := line[frameHead:]
-	want := fmt.Appendf(nil, "%08x", crc32.Checksum(text, castagnoli))
-	if !bytes.Equal(line[:frameHead-1], want) {
+	want := checksum(text)
+	if !bytes.Equal(line[:frameHead-1], want[:]) {
 		return nil, fmt.Errorf("%w: its checksum is %s and says %q", ErrDamaged, want, line[:frameHead-1])
 	}
 	return text, nil

@@ -69,7 +69,7 @@ func TestLongLinesCostNoMemory(t *testing.T) {
 	}
 	zeros := io.LimitReader(zero{}, 64<<20)
 	got := collect(t, io.MultiReader(zeros, strings.NewReader("\nlast")), 1000)
-	if len(got) != 2 || !got[0].Long || got[0].Text != nil && len(got[0].Text) > 0 || string(got[1].Text) != "last" || got[1].Offset != 64<<20+1 {
+	if len(got) != 2 || !got[0].Long || len(got[0].Text) > 0 || string(got[1].Text) != "last" || got[1].Offset != 64<<20+1 {
 		t.Fatalf("%+v", got)
 	}
 	allocs := testing.AllocsPerRun(1, func() { collect(t, io.LimitReader(zero{}, 64<<20), 1000) })

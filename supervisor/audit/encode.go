@@ -3,6 +3,8 @@ package audit
 import (
 	"bytes"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf16"
@@ -35,7 +37,8 @@ const (
 
 // encode returns the line of r, without its end.
 func encode(r *Row) ([]byte, error) {
-	text, err := json.Marshal(r, jsontext.AllowInvalidUTF8(true), json.Deterministic(true))
+	bounded := narrower[0].trim(*r)
+	text, err := json.Marshal(&bounded, jsontext.AllowInvalidUTF8(true), json.Deterministic(true))
 	if err != nil {
 		return nil, err
 	}
@@ -50,6 +53,84 @@ func encode(r *Row) ([]byte, error) {
 	}
 	return nil, fmt.Errorf("row %s is longer than %d bytes however much is left out", r.Kind, MaxLine)
 }
+
+// trim returns a copy that is no larger than line would make it, for the price
+// of what is kept and not of what is left out: a child may send megabytes.
+func (b bounds) trim(r Row) Row {
+	for _, s := range []*string{
+		&r.Session, &r.Agent, &r.Command, &r.Mode, &r.Source, &r.Strength, &r.ItemID, &r.ToolID, &r.ActionKind,
+		&r.RequestKey, &r.Surface, &r.Value, &r.Cwd, &r.Reason, &r.Record,
+	} {
+		*s = b.cut(*s)
+	}
+	r.Missing, r.Grants = b.trimStrings(r.Missing), b.trimStrings(r.Grants)
+	// A chain is as deep as trees may be, and a decider as deep as Check lets it.
+	for d := &r.DecidedBy; *d != nil; d = &(*d).Decision {
+		short := **d
+		for _, s := range []*string{&short.Via, &short.Name, &short.Reason, &short.Surface, &short.Pattern, &short.Origin, &short.Responder} {
+			*s = b.cut(*s)
+		}
+		*d = &short
+	}
+	if r.Details != nil {
+		r.Details, _ = b.trimValue(r.Details, 1).(map[string]any)
+	}
+	return r
+}
+
+func (b bounds) trimStrings(list []string) []string {
+	if list == nil {
+		return nil
+	}
+	out := make([]string, 0, min(len(list), b.items))
+	for i, s := range list {
+		if i == b.items-1 && len(list) > b.items {
+			return append(out, more(len(list)-i))
+		}
+		out = append(out, b.cut(s))
+	}
+	return out
+}
+
+// trimValue trims what Details usually hold. What else they hold, line bounds.
+func (b bounds) trimValue(v any, depth int) any {
+	switch v := v.(type) {
+	case string:
+		return b.cut(v)
+	case []string:
+		return b.trimStrings(v)
+	case []any:
+		if depth > b.depth {
+			return ellipsis
+		}
+		out := make([]any, 0, min(len(v), b.items))
+		for i, item := range v {
+			if i == b.items-1 && len(v) > b.items {
+				return append(out, more(len(v)-i))
+			}
+			out = append(out, b.trimValue(item, depth+1))
+		}
+		return out
+	case map[string]any:
+		if depth > b.depth {
+			return ellipsis
+		}
+		names := slices.Sorted(maps.Keys(v))
+		out := make(map[string]any, min(len(v), b.members))
+		for i, name := range names {
+			if i == b.members-1 && len(names) > b.members {
+				out[ellipsis] = more(len(names) - i)
+				break
+			}
+			out[name] = b.trimValue(v[name], depth+1)
+		}
+		return out
+	}
+	return v
+}
+
+// more stands for n items that are left out; some may have been left out before.
+func more(n int) string { return fmt.Sprintf("%s at least %d more", ellipsis, n) }
 
 func (b bounds) line(text []byte) ([]byte, error) {
 	var out bytes.Buffer
@@ -98,7 +179,7 @@ func (b bounds) copyObject(dec *jsontext.Decoder, enc *jsontext.Encoder, depth i
 	if err := pass(dec, enc); err != nil {
 		return err
 	}
-	more := 0
+	left := 0
 	for n := 0; dec.PeekKind() != '}'; n++ {
 		token, err := dec.ReadToken()
 		if err != nil {
@@ -106,7 +187,7 @@ func (b bounds) copyObject(dec *jsontext.Decoder, enc *jsontext.Encoder, depth i
 		}
 		name := token.String()
 		if n >= b.members {
-			more++
+			left++
 			if err := dec.SkipValue(); err != nil {
 				return err
 			}
@@ -128,11 +209,11 @@ func (b bounds) copyObject(dec *jsontext.Decoder, enc *jsontext.Encoder, depth i
 			return err
 		}
 	}
-	if more > 0 {
+	if left > 0 {
 		if err := enc.WriteToken(jsontext.String(ellipsis)); err != nil {
 			return err
 		}
-		if err := enc.WriteToken(jsontext.String(fmt.Sprintf("%d more", more))); err != nil {
+		if err := enc.WriteToken(jsontext.String(more(left))); err != nil {
 			return err
 		}
 	}
@@ -143,21 +224,21 @@ func (b bounds) copyArray(dec *jsontext.Decoder, enc *jsontext.Encoder, depth in
 	if err := pass(dec, enc); err != nil {
 		return err
 	}
-	more := 0
+	left := 0
 	for n := 0; dec.PeekKind() != ']'; n++ {
 		var err error
 		if n < b.items {
 			err = b.copy(dec, enc, depth+1)
 		} else {
-			more++
+			left++
 			err = dec.SkipValue()
 		}
 		if err != nil {
 			return err
 		}
 	}
-	if more > 0 {
-		if err := enc.WriteToken(jsontext.String(fmt.Sprintf("%s %d more", ellipsis, more))); err != nil {
+	if left > 0 {
+		if err := enc.WriteToken(jsontext.String(more(left))); err != nil {
 			return err
 		}
 	}

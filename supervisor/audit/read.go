@@ -57,6 +57,10 @@ func Read(path string) ([]Row, []error) {
 		return nil, []error{err}
 	}
 	defer f.Close()
+	return read(all, path)
+}
+
+func read(all iter.Seq2[durable.Line, error], path string) ([]Row, []error) {
 	var rows []Row
 	var problems []error
 	for line, err := range all {
@@ -125,6 +129,10 @@ func Verify(path, tree, head string) (Report, error) {
 		return Report{}, err
 	}
 	defer f.Close()
+	return verify(all, path, tree, head)
+}
+
+func verify(all iter.Seq2[durable.Line, error], path, tree, head string) (Report, error) {
 	report := Report{Head: Genesis(tree)}
 	var seq uint64
 	tampered := func(number int, format string, args ...any) error {

@@ -116,12 +116,6 @@ func (d *device) foreground() bool {
 	return group == unix.Getpgrp()
 }
 
-// readable reports whether input waits.
-func (d *device) readable() bool {
-	ready, _, err := await(d.fd, -1, false, 0)
-	return err != nil || ready
-}
-
 var errStopped = errors.New("stopped")
 
 // write writes all of b. It waits for a slow terminal until stop is called.

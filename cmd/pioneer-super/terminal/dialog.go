@@ -92,6 +92,7 @@ type dialog struct {
 	bodyRows int
 	bodyRoom int
 	tooSmall bool
+	elided   bool   // something is not in the short view
 	remarked string // what the ruler says
 }
 
@@ -413,11 +414,7 @@ func (d *dialog) askWord(purpose rune) {
 // flip changes a line of the grant vector. Its new text has to be seen.
 func (d *dialog) flip(key rune, on bool) {
 	d.page.toggles[key] = on
-	for i, f := range d.page.fields(false) {
-		if f.label == "grant "+string(key) {
-			delete(d.seen, i+1)
-		}
-	}
+	delete(d.seen, d.page.fact(key))
 	if at, ok := d.factRow[key]; ok && (at < d.scroll || at >= d.scroll+d.bodyRoom) {
 		d.scroll = at
 	}
@@ -537,11 +534,12 @@ func (d *dialog) deadline() time.Time {
 func (d *dialog) frame(rows, cols int, now time.Time) []row {
 	if rows < minRows || cols < minCols {
 		d.tooSmall = true
-		text, _ := cut("too small to ask: make it larger, n denies", max(1, cols-1))
+		text, _ := cut("too small, n denies", max(1, cols-1))
 		return []row{{text: text, style: alarm}}
 	}
 	d.tooSmall, d.remarked = false, d.remark(now)
 	header, strengthCut := d.page.header(cols)
+	d.elided = true // the longest list of keys, until the facts are laid out
 	keys := flow(d.keys(cols), cols)
 	roomy := rows >= 14
 	room := rows - 1 - len(keys) - 1
@@ -563,8 +561,10 @@ func (d *dialog) frame(rows, cols int, now time.Time) []row {
 			d.seen[r.fact] = true
 		}
 	}
-	// Only now is it known whether allow is open; the keys say so.
-	if again := flow(d.keys(cols), cols); len(again) == len(keys) {
+	// Only now is it known whether allow is open and what is left out; the keys
+	// say so.
+	d.elided = elided
+	if again := flow(d.keys(cols), cols); len(again) <= len(keys) {
 		keys = again
 	}
 
@@ -600,9 +600,8 @@ func b2i(b bool) int {
 func (d *dialog) locate(body []row) {
 	d.factRow = map[rune]int{}
 	for i, r := range body {
-		if text, ok := strings.CutPrefix(r.text, " grant "); ok {
-			key, _ := utf8.DecodeRuneInString(text)
-			d.factRow[key] = i
+		if r.grant != 0 {
+			d.factRow[r.grant] = i
 		}
 	}
 }
@@ -650,7 +649,7 @@ func (d *dialog) keys(cols int) []string {
 	keys = append(keys, "n deny", pick("r deny with a reason", "r reason"))
 	if d.complete {
 		keys = append(keys, pick("v short view", "v short"))
-	} else {
+	} else if d.elided {
 		keys = append(keys, pick("v show all", "v all"))
 	}
 	if d.later {

@@ -37,6 +37,8 @@ type row struct {
 	// fact is the fact whose end this row is, or 0: when the row has been on
 	// the screen, that fact has been seen.
 	fact int
+	// grant is the key of the toggle whose first row this is, or 0.
+	grant rune
 }
 
 // field is one fact, before it is laid out.
@@ -55,6 +57,8 @@ type field struct {
 	whole bool
 	// command: the one fact that the short view may cut.
 	command bool
+	// grant is the key of the toggle that this is, or 0.
+	grant rune
 	// hide: in no view now. It keeps its place, so that the numbers of the
 	// facts stay the same while the screen changes.
 	hide bool
@@ -68,12 +72,30 @@ const (
 	rankLast
 )
 
-// page lays out one question. It is rebuilt when the question's toggles or the
-// screen change, and remembers nothing.
+// page lays out one question.
 type page struct {
 	q       *Question
 	toggles map[rune]bool
 	ascii   bool
+
+	// The last layouts: a command of a megabyte is not laid out at every key.
+	laid map[string]laidOut
+}
+
+type laidOut struct {
+	rows   []row
+	must   map[int]bool
+	elided bool
+}
+
+// fact is the number of a toggle's fact, or 0.
+func (p *page) fact(key rune) int {
+	for i, f := range p.fields(false) {
+		if f.grant == key {
+			return i + 1
+		}
+	}
+	return 0
 }
 
 func (p *page) how(lines bool) revealing { return revealing{lines: lines, ascii: p.ascii} }
@@ -179,7 +201,7 @@ func (p *page) fields(strengthCut bool) []field {
 	for _, w := range q.Warnings {
 		add(field{label: "warning", text: p.line(w), style: alarm, must: true})
 	}
-	for _, w := range found.warnings() {
+	for _, w := range found.warnings(p.ascii) {
 		add(field{label: "warning", text: p.line(w), style: alarm, must: true})
 	}
 	out = append(out, field{label: "sandbox", text: p.strength(), must: strengthCut, whole: true, hide: !strengthCut})
@@ -216,11 +238,7 @@ func (p *page) fields(strengthCut bool) []field {
 		if l.Detail != "" {
 			text += "\n" + p.line(l.Detail)
 		}
-		name, _ := cut(p.line(l.Label), 16)
-		if name == "" {
-			name = "needs"
-		}
-		add(field{label: name, text: text, rank: rankLow})
+		add(field{label: p.evidence(l.Label), text: text, rank: rankLow})
 	}
 	for _, t := range q.Offer {
 		out = append(out, p.toggle(t))
@@ -236,6 +254,28 @@ func (p *page) fields(strengthCut bool) []field {
 	return out
 }
 
+// ours are the first words of the labels that only we may set.
+var ours = map[string]bool{
+	"warning": true, "sandbox": true, "chain": true, "session": true, "tool": true, "kind": true, "command": true,
+	"request": true, "argv": true, "runs": true, "in": true, "sets": true, "rule": true, "why": true, "grant": true,
+	"fixed": true, "turn": true, "ask": true,
+}
+
+// evidence is a label that may come from a child: it is quoted where it could
+// pass for one of ours.
+func (p *page) evidence(label string) string {
+	name, _ := cut(p.line(label), 16)
+	first, _, _ := strings.Cut(strings.ToLower(name), " ")
+	switch {
+	case name == "":
+		return "needs"
+	case ours[first], strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 ") != "",
+		strings.TrimSpace(name) != name:
+		return `"` + name + `"`
+	}
+	return name
+}
+
 // toggle is one line of the grant vector. What is granted with the next key is
 // always a fact that must be seen; what is only offered need not be.
 func (p *page) toggle(t Toggle) field {
@@ -248,7 +288,7 @@ func (p *page) toggle(t Toggle) field {
 	if t.Sentence != "" {
 		text += ": " + p.line(t.Sentence)
 	}
-	f := field{label: "grant " + string(t.Key), text: text, rank: rankLow, whole: true}
+	f := field{label: "grant " + string(t.Key), text: text, rank: rankLow, whole: true, grant: t.Key}
 	switch {
 	case !t.Changeable:
 		f.label = "fixed"
@@ -280,13 +320,14 @@ func (f *field) lay(fact, labels, cols, limit int) []row {
 		text, _ = cut(text, shortField)
 	}
 	var rows []row
+	head := fmt.Sprintf(" %-*s : ", labels, f.label)
 	for i, line := range wrap(text, cols-1-labels-4) {
-		head := fmt.Sprintf(" %-*s : ", labels, f.label)
-		if i > 0 {
+		rows = append(rows, row{text: head + line, style: f.style})
+		if i == 0 {
 			head = fmt.Sprintf(" %-*s | ", labels, "")
 		}
-		rows = append(rows, row{text: head + line, style: f.style})
 	}
+	rows[0].grant = f.grant
 	if limit > 0 && len(rows) > limit {
 		more := len(rows) - limit + 1
 		rows = rows[:limit-1]
@@ -300,6 +341,19 @@ func (f *field) lay(fact, labels, cols, limit int) []row {
 // facts out; elided says so. If what must be seen does not fit a short view
 // either, the complete one is returned. Facts are numbered from 1.
 func (p *page) body(cols, room int, complete bool, strengthCut bool) (rows []row, must map[int]bool, elided bool) {
+	key := fmt.Sprint(cols, room, complete, strengthCut, p.toggles)
+	l, ok := p.laid[key]
+	if !ok {
+		l.rows, l.must, l.elided = p.layOut(cols, room, complete, strengthCut)
+		if len(p.laid) >= 4 || p.laid == nil {
+			p.laid = map[string]laidOut{}
+		}
+		p.laid[key] = l
+	}
+	return l.rows, l.must, l.elided
+}
+
+func (p *page) layOut(cols, room int, complete bool, strengthCut bool) (rows []row, must map[int]bool, elided bool) {
 	fields := p.fields(strengthCut)
 	must = map[int]bool{}
 	labels := 0

@@ -75,7 +75,7 @@ func perform(play string) int {
 			go func() {
 				time.Sleep(1200 * time.Millisecond)
 				a, err := h.Ask(ctx, questions()["push"])
-				time.Sleep(500 * time.Millisecond)
+				time.Sleep(100 * time.Millisecond)
 				h.Notice(fmt.Sprintf("answered %s %v", a.Decision, err))
 			}()
 		}

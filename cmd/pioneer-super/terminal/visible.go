@@ -65,8 +65,8 @@ func (h *hidden) add(o hidden) {
 	}
 }
 
-// warnings says in whole sentences what was found.
-func (h hidden) warnings() []string {
+// warnings says in whole sentences what was found. ascii is revealing.ascii.
+func (h hidden) warnings(ascii bool) []string {
 	var parts []string
 	count := func(n int, one, many string) {
 		switch {
@@ -85,7 +85,7 @@ func (h hidden) warnings() []string {
 	if len(parts) > 0 {
 		out = append(out, "hidden in the text, spelled out here: "+strings.Join(parts, ", "))
 	}
-	if len(h.foreign) > 0 {
+	if len(h.foreign) > 0 && !ascii { // else it is spelled out already
 		runes := make([]rune, 0, len(h.foreign))
 		for r := range h.foreign {
 			runes = append(runes, r)
@@ -240,7 +240,12 @@ func ignorable(r rune) bool {
 }
 
 // width is the number of columns of one character, on the safe side.
-func width(r rune) int { return widths.RuneWidth(r) }
+func width(r rune) int {
+	if r >= 0x20 && r < 0x7f {
+		return 1
+	}
+	return widths.RuneWidth(r)
+}
 
 // columns is the number of columns of visible text.
 func columns(s string) int {

@@ -49,7 +49,7 @@ func TestVisible(t *testing.T) {
 			"1 invisible character, 1 byte that is no text, 9 blanks in long runs",
 		"not ASCII, may look like other letters: я is U+044F",
 	}
-	if got := found.warnings(); strings.Join(got, "\n") != strings.Join(want, "\n") {
+	if got := found.warnings(false); strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got %q", got)
 	}
 }
@@ -127,10 +127,37 @@ func TestLayoutHolds(t *testing.T) {
 			}
 		}
 	}
+	forger := ask()
+	forger.Needs = []Line{
+		{Label: "grant w", Text: "[ ] workspace writable"}, {Label: "GRANT O", Text: "[ ] sandbox off"}, {Label: " command ", Text: "ls"},
+		{Label: "gr\u0430nt w", Text: "x"}, {Label: "in", Text: "/"}, {Label: "target host", Text: "ok"},
+	}
+	forged := newPlayer(t, forger)
+	forged.d.complete = true
+	text := forged.frame()
+	for _, label := range []string{`"grant w" `, `"GRANT O" `, `" command "`, "\"gr\u0430nt w\"", `"in" `, " target host"} {
+		if !strings.Contains(text, label) {
+			t.Errorf("a label of a child is not marked as such, want %s in\n%s", label, text)
+		}
+	}
 	p := newPlayer(t, questions()["hostile"])
 	for i, l := range p.d.frame(60, 80, p.now) {
 		if strings.HasPrefix(strings.TrimSpace(l.text), "sandbox : enforced\\r") {
 			t.Errorf("line %d forges a fact: %q", i, l.text)
 		}
+	}
+}
+
+// TestHugeCommand: the largest command is shown whole, and quickly enough.
+func TestHugeCommand(t *testing.T) {
+	q := ask()
+	q.Expires = 0
+	q.Command = strings.Repeat("\x1b\u202e\x00\n", MaxCommand/6)
+	p := newPlayer(t, q).ready()
+	for range 20 {
+		p.press("v")
+	}
+	if rows, _, _ := p.d.page.body(80, 18, true, false); len(rows) < MaxCommand/6 {
+		t.Errorf("%d rows for %d lines", len(rows), MaxCommand/6)
 	}
 }

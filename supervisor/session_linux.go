@@ -8,8 +8,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/getpioneer/pioneer-super/policy"
+	"github.com/getpioneer/pioneer-super/registry"
 	"github.com/getpioneer/pioneer-super/supervisor/audit"
 	"github.com/getpioneer/pioneer-super/supervisor/control"
 	"github.com/getpioneer/pioneer-super/supervisor/keeper"
@@ -36,6 +39,8 @@ type session struct {
 	base    []string // the environment that its agent was meant to have
 	given   []string // the one that it was started with: base, filtered, and ours
 	tools   []string // the base of its tools
+	plans   plans
+	clients atomic.Int32 // connections that are served
 	temp    string
 	cache   string
 	ctl     string // directory of its listener
@@ -48,6 +53,7 @@ type session struct {
 	commands map[string]*command
 	leader   *command
 	ending   bool
+	exit     registry.Exit // its agent's
 	turn     uint64
 	ended    chan struct{}
 }
@@ -104,6 +110,9 @@ type command struct {
 	// over is closed when no process of the command is left.
 	over chan struct{}
 
+	received time.Time
+	startup  time.Duration // from the request to the running program
+
 	mu      sync.Mutex
 	pid     int
 	ended   bool
@@ -123,30 +132,6 @@ func (c *command) end(sig, graceMS int) {
 	c.stopped = true
 	c.mu.Unlock()
 	c.keeper.conn.Send(keeper.Order{End: &keeper.End{Number: sig, GraceMS: graceMS}})
-}
-
-// Adapter is what the supervisor is told about a program that is an agent: how
-// it is known and what its environment needs. The table is integration's; here it
-// is data.
-type Adapter struct {
-	// Name is the agent's: "pi".
-	Name string
-	// Program says whether the resolved file with that first argument is this
-	// agent: a script of an interpreter is known by its own path.
-	Program func(file string, argv []string) bool
-	// Interactive says whether it has a terminal of its own with these arguments.
-	Interactive func(argv []string, terminal bool) bool
-	// ForwardingRoot is the directory that its permission extension uses, from its
-	// environment; "" for the tree's own.
-	ForwardingRoot func(getenv func(string) string) string
-	// Keep names environment entries that its process needs although a filter for
-	// secrets would drop them: the keys of its model.
-	Keep func(name string) bool
-	// Tool names entries that the agent itself sets for the tools that it runs;
-	// they pass unshown.
-	Tool func(name string) bool
-	// State are directories that the agent itself reads and writes.
-	State func(getenv func(string) string) []string
 }
 
 // environment helpers: entries are NAME=value, the last of a name counts.
