@@ -526,7 +526,7 @@ func (t *tree) itself(w *wish) bool {
 // commandLine is the record's command as one line, for humans and for patterns.
 func commandLine(r policy.Record) string {
 	if r.Text != "" {
-		return r.Text
+		return strings.TrimSuffix(r.Text, "\n")
 	}
 	return shell.Quote(r.Argv)
 }
