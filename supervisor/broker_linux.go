@@ -646,6 +646,10 @@ func (t *tree) run(ctx context.Context, w *wish, out outcome, conn *control.Conn
 	case started <- c:
 	default:
 	}
+	if ctx.Err() != nil {
+		// The client went just before it could be told what it had started.
+		c.end(int(sigTERM), int(stopGrace/time.Millisecond))
+	}
 	if w.agent {
 		t.mu.Lock()
 		w.s.leader = c
