@@ -267,27 +267,3 @@ func checkPattern(v value, s string) bool {
 	}
 	return false
 }
-
-// Covers says whether every value that narrow matches, wide matches too. It may
-// say no where a cleverer proof would find a yes.
-func Covers(wide, narrow string) bool { return covers(wide, narrow) }
-
-// MayOverlap says whether some value could match both patterns. It may say yes
-// where none can.
-func MayOverlap(a, b string) bool {
-	ga, okA := compileGlob("", a, false)
-	gb, okB := compileGlob("", b, false)
-	return okA && okB && mayOverlap(&ga, &gb)
-}
-
-// CompareSpecificity orders patterns as rules are ranked inside one authority:
-// below 0 where a comes first because it is more specific, 0 where specificity
-// does not tell them apart.
-func CompareSpecificity(a, b string) int {
-	ga, okA := compileGlob("", a, false)
-	gb, okB := compileGlob("", b, false)
-	if !okA || !okB {
-		return 0
-	}
-	return ga.compare(&gb)
-}
