@@ -44,6 +44,8 @@ type script struct {
 	FD       int // a descriptor to try
 	PID      int // a process to attack
 	Grandson bool
+	// DeathSignal asks to be killed when the parent dies.
+	DeathSignal bool
 }
 
 // binary is a copy of the test binary that every user can execute.
@@ -108,7 +110,7 @@ func playPart() int {
 }
 
 func (s script) stage() error {
-	if s.UID != 0 {
+	if s.UID != 0 && s.UID != os.Getuid() {
 		if err := errors.Join(syscall.Setgroups(nil), syscall.Setgid(s.UID), syscall.Setuid(s.UID)); err != nil {
 			return err
 		}
@@ -117,6 +119,11 @@ func (s script) stage() error {
 		again := s
 		again.UID = 0
 		return again.execute(binary, []string{"stage"})
+	}
+	if s.DeathSignal {
+		if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
+			return err
+		}
 	}
 	if s.Dir != "" {
 		if err := os.Chdir(s.Dir); err != nil {
@@ -347,5 +354,7 @@ func openPair(t testing.TB) (master, slave *os.File) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// The pair lives as long as its master, whether or not the test looks at it.
+	t.Cleanup(func() { _, _ = master.Close(), slave.Close() })
 	return master, slave
 }

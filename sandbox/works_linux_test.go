@@ -99,19 +99,21 @@ func TestOrdinaryProgramsWorkInside(t *testing.T) {
 		w := newWorld(t, uid)
 		write(t, w.Workspace+"/Makefile", "all:\n\techo made > made\n")
 		p, _ := mustPlan(t, w.request(ModeWorkspaceWrite))
-		for text, want := range map[string]string{
-			"mkfifo pipe && (echo through > pipe &) && cat pipe":                               "through",
-			"make -s && cat made":                                                              "made",
-			"tar cf a.tar sub && tar xf a.tar -C \"$TMPDIR\" && rm a.tar":                      "",
-			"mktemp -d | grep -c \"^$TMPDIR/\"":                                                "1",
-			"cat <<< here":                                                                     "here",
-			"diff <(echo a) <(echo a)":                                                         "",
-			"chmod +x main.txt && rm -rf sub && mkdir -p a/b && mv a c":                        "",
-			"date >/dev/stderr 2>/dev/null; echo x > /dev/null; echo y | tee /dev/stderr 2>&1": "y\ny",
-			"ls /usr/bin | head -1 | wc -l":                                                    "1",
-			"ps -e >/dev/null 2>&1 || true; kill -0 $$; sleep 100 & kill %1; wait || true":     "",
-			"exec 3<>main.txt; echo b >&3; head -1 main.txt":                                   "b",
+		for _, c := range [][2]string{
+			{"mkfifo pipe && (echo through > pipe &) && cat pipe", "through"},
+			{"make -s && cat made", "made"},
+			{`tar cf a.tar sub && tar xf a.tar -C "$TMPDIR" && rm a.tar`, ""},
+			{`mktemp -d | grep -c "^$TMPDIR/"`, "1"},
+			{"cat <<< here", "here"},
+			{"diff <(echo a) <(echo a)", ""},
+			{"(echo y > /dev/stderr) 2>&1 | cat; echo x > /dev/null", "y"},
+			{"find . -name deep.txt", "./sub/deep.txt"},
+			{"ls /usr/bin | head -1 | wc -l", "1"},
+			{"kill -0 $$; sleep 100 & kill %1; wait || true", ""},
+			{"exec 3<>main.txt; echo b >&3; head -1 main.txt", "b"},
+			{"chmod +x main.txt && rm -rf sub && mkdir -p a/b && mv a c && rmdir c/b", ""},
 		} {
+			text, want := c[0], c[1]
 			if got := shell(t, w, &p, nil, text); got != want {
 				t.Errorf("%s: %q, want %q", text, got, want)
 			}

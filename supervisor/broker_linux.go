@@ -8,11 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
-
-	"mvdan.cc/sh/v3/syntax"
 
 	"github.com/getpioneer/pioneer-super/forwarding/wire"
 	"github.com/getpioneer/pioneer-super/policy"
@@ -591,22 +588,9 @@ func (t *tree) itself(w *wish) bool {
 // commandLine is the record's command as one line, for humans and for patterns.
 func commandLine(r policy.Record) string {
 	if r.Text != "" {
-		return r.Text
+		return strings.TrimSuffix(r.Text, "\n")
 	}
-	return quote(r.Argv)
-}
-
-// quote writes an argument vector as one line of shell text.
-func quote(argv []string) string {
-	words := make([]string, len(argv))
-	for i, a := range argv {
-		q, err := syntax.Quote(a, syntax.LangBash)
-		if err != nil {
-			q = strconv.Quote(a)
-		}
-		words[i] = q
-	}
-	return strings.Join(words, " ")
+	return shell.Quote(r.Argv)
 }
 
 // offered is what an answer to this wish may give.

@@ -14,6 +14,7 @@ import (
 	"github.com/getpioneer/pioneer-super/forwarding/spool"
 	"github.com/getpioneer/pioneer-super/forwarding/wire"
 	"github.com/getpioneer/pioneer-super/policy"
+	"github.com/getpioneer/pioneer-super/policy/shell"
 	"github.com/getpioneer/pioneer-super/registry"
 	"github.com/getpioneer/pioneer-super/registry/lineage"
 	"github.com/getpioneer/pioneer-super/supervisor/audit"
@@ -212,7 +213,7 @@ func fullCommand(r wire.Request) (string, bool) {
 func ticketBinding(s *session, r policy.Record) string {
 	text := r.Text
 	if text == "" {
-		text = quote(r.Argv)
+		text = shell.Quote(r.Argv)
 	}
 	return policy.ScopeHash(policy.KindShellCommand, "ticket", []string{
 		text, place(r.Dir), strings.Join(r.Environment, "\x00"), fmt.Sprint(r.Policy, " ", r.Snapshot), s.id,
@@ -287,15 +288,18 @@ func (f *forwarder) ask(ctx context.Context, s *session, q control.Question, w *
 	out := liveAnswer{decision: "deny", reason: d.Reason, who: "the parent session", byWord: "parent", by: d.DecidedBy}
 	if d.Approved {
 		out.decision = "allow_once"
-		out.grant = preselected(q)
+		out.grant = preselected(w, q)
 	}
 	return out, nil
 }
 
 // preselected is the grant vector as the question offered it: a parent can say
 // yes or no, and change no line. It never turns the sandbox off.
-func preselected(q control.Question) policy.GrantVector {
+func preselected(w *wish, q control.Question) policy.GrantVector {
 	var g policy.GrantVector
+	if w != nil {
+		g.Paths = w.paths()
+	}
 	for _, o := range q.Offers {
 		switch {
 		case !o.On || o.Strong:

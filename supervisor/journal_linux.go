@@ -1,9 +1,12 @@
 package supervisor
 
 import (
+	"fmt"
 	"os"
+	"strings"
 
 	"github.com/getpioneer/pioneer-super/registry"
+	"github.com/getpioneer/pioneer-super/supervisor/keeper"
 	"github.com/getpioneer/pioneer-super/supervisor/reaper"
 )
 
@@ -18,10 +21,35 @@ func process(pid int) registry.Process {
 	return p
 }
 
+// nested says in words that this supervisor itself runs inside another tree,
+// whatever its environment says: then its human may be somebody's agent.
+func nested() string {
+	chain, err := reaper.Ancestors(os.Getppid(), func(int) bool { return false })
+	if err != nil {
+		return "its ancestors cannot be read"
+	}
+	for _, p := range chain {
+		if name, tree := processName(p.PID); name == keeper.KeeperName {
+			return "nested, not proven: below a keeper of tree " + tree
+		}
+	}
+	return ""
+}
+
+// processName is argv[0] of a process and what follows it.
+func processName(pid int) (name, rest string) {
+	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	if err != nil {
+		return "", ""
+	}
+	name, rest, _ = strings.Cut(strings.TrimRight(string(line), "\x00"), "\x00")
+	return name, rest
+}
+
 func (t *tree) journalTree(argv []string, cwd string) error {
 	return t.store.AppendEvent(registry.Event{Kind: registry.TreeStarted, Tree: &registry.TreeFacts{
 		Build: t.opts.Build, Supervisor: process(os.Getpid()), Front: process(os.Getppid()), Cwd: cwd, Argv: argv,
-		Headless: !t.root.Terminal, NoEnvelope: t.root.NoEnvelope,
+		Headless: !t.root.Terminal, NoEnvelope: t.root.NoEnvelope, Nested: nested(),
 	}}, true)
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -170,12 +169,8 @@ func (p peer) inSomeTree() (string, error) {
 		return "", errPeerGone
 	}
 	for _, a := range chain {
-		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", a.PID))
-		if err != nil {
-			return "", errPeerGone
-		}
-		if name, _, _ := strings.Cut(string(line), "\x00"); name == keeper.KeeperName {
-			return "it is a process of a tree", nil
+		if name, tree := processName(a.PID); name == keeper.KeeperName {
+			return "it is a process of the tree " + tree, nil
 		}
 	}
 	if !p.alive() {

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 
 	"github.com/getpioneer/pioneer-super/supervisor/control"
@@ -21,6 +22,10 @@ import (
 const rpcTimeout = 20 * time.Second
 
 var errKeeperGone = errors.New("the keeper of this command is gone")
+
+// refillPause is how long a pool that is not empty waits before it starts another
+// keeper.
+const refillPause = 10 * time.Millisecond
 
 // keeperProcess is the supervisor's side of one keeper.
 type keeperProcess struct {
@@ -41,6 +46,7 @@ type keeperProcess struct {
 type pool struct {
 	tree string
 	dir  *os.File
+	ops  zerolog.Logger
 	warm chan *keeperProcess
 	want chan struct{}
 
@@ -49,8 +55,8 @@ type pool struct {
 	shut bool
 }
 
-func newPool(tree string, dir *os.File, size int) *pool {
-	p := &pool{tree: tree, dir: dir, warm: make(chan *keeperProcess, size), want: make(chan struct{}, 1), live: map[int]*keeperProcess{}}
+func newPool(tree string, dir *os.File, size int, ops zerolog.Logger) *pool {
+	p := &pool{tree: tree, dir: dir, ops: ops, warm: make(chan *keeperProcess, size), want: make(chan struct{}, 1), live: map[int]*keeperProcess{}}
 	go p.fill()
 	return p
 }
@@ -64,10 +70,16 @@ func (p *pool) fill() {
 			if p.closed() {
 				return
 			}
+			p.ops.Warn().Err(err).Msg("keeper not started")
 			time.Sleep(100 * time.Millisecond)
 			continue
 		}
 		p.warm <- k
+		if len(p.warm) == cap(p.warm) {
+			// One was just taken and there are more: the command that took it has
+			// the processors first.
+			time.Sleep(refillPause)
+		}
 	}
 }
 
@@ -189,7 +201,10 @@ func (k *keeperProcess) question(o keeper.Order) (keeper.File, error) {
 }
 
 // release gives up a keeper that has run nothing.
-func (k *keeperProcess) release() { k.conn.Close() }
+func (k *keeperProcess) release() {
+	k.clean.Store(true)
+	k.conn.Close()
+}
 
 // known says whether pid is a keeper of this tree that was not reaped.
 func (p *pool) known(pid int) bool {
@@ -217,7 +232,8 @@ func (p *pool) reap() {
 		delete(p.live, pid)
 		p.mu.Unlock()
 		// The socket is left to its reader: what the keeper said last is still in it.
-		if k == nil || !k.clean.Load() {
+		if !p.closed() && (k == nil || !k.clean.Load()) {
+			p.ops.Info().Int("pid", pid).Bool("keeper", k != nil).Msg("what a lost keeper left is ended")
 			go reaper.Clear(p.known, 10*time.Second)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/getpioneer/pioneer-super/policy"
@@ -40,6 +41,7 @@ type session struct {
 	given   []string // the one that it was started with: base, filtered, and ours
 	tools   []string // the base of its tools
 	plans   plans
+	clients atomic.Int32 // connections that are served
 	temp    string
 	cache   string
 	ctl     string // directory of its listener

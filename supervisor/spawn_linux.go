@@ -251,14 +251,6 @@ func (t *tree) open(w *wish, s *session) (control.Result, bool) {
 	s.tools = s.toolBase(t)
 	s.given = t.agentEnvironment(w, s)
 	w.env = s.given
-	report := w.profile.report
-	if p, err := t.planFor(s, policy.GrantVector{}, true, w.adapter); err != nil {
-		s.cancel()
-		s.listen.Close()
-		return failed("%v", err), false
-	} else {
-		report = p.report
-	}
 	// What tools of this session get is what its strength says; an agent of the
 	// table has the envelope alone, and the snapshot names that.
 	tools, err := t.planFor(s, policy.GrantVector{}, false, nil)
@@ -267,7 +259,7 @@ func (t *tree) open(w *wish, s *session) (control.Result, bool) {
 		s.listen.Close()
 		return failed("%v", err), false
 	}
-	s.snap.Enforcement = enforcement(tools.report, report, s, w.adapter)
+	s.snap.Enforcement = enforcement(tools.report, s, w.adapter)
 	s.snap.Backend.Name = tools.profile.Backend
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -284,11 +276,14 @@ func (t *tree) open(w *wish, s *session) (control.Result, bool) {
 	return control.Result{}, true
 }
 
-func enforcement(tools, agent sandbox.Report, s *session, a *Adapter) policy.Enforcement {
+func enforcement(tools sandbox.Report, s *session, a *Adapter) policy.Enforcement {
 	out := policy.Enforcement{Strength: tools.Strength, Degradations: tools.Degradations, Status: policy.Status(tools.Status)}
 	if s.restricted() && a != nil {
 		out.Status = policy.StatusPartiallyActive
 		out.Degradations = append(out.Degradations, "agent process ("+a.Name+"): control envelope alone")
+	}
+	if a != nil && a.ForwardingRoot != nil && strings.HasPrefix(s.root, a.ForwardingRoot(getter(s.base))) {
+		out.Degradations = append(out.Degradations, "its channel lies in a forwarding root that other sessions of this agent see")
 	}
 	return out
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 
 	"github.com/getpioneer/pioneer-super/forwarding/spool"
@@ -29,6 +30,8 @@ const (
 	// defaultDepth is how many sessions may stand below each other.
 	defaultDepth = 8
 	maxCommands  = 256 // at once, per tree
+	maxClients   = 128 // connections at once, per session
+	maxJobs      = 8192
 	stopGrace    = 2 * time.Second
 	// greetTimeout bounds how long a peer may take for its hello, and then for its
 	// request.
@@ -42,6 +45,7 @@ type tree struct {
 	places registry.Places
 	store  *registry.Tree
 	log    *audit.Log
+	ops    zerolog.Logger
 	host   sandbox.Host
 
 	pool    *pool
@@ -124,15 +128,15 @@ func newTree(opts Options, front *control.Conn, root control.Root) (*tree, error
 		store.Close()
 		return nil, err
 	}
-	if crash, err := os.OpenFile(filepath.Join(store.Dir(), "supervisor.log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600); err == nil {
-		unix.Dup3(int(crash.Fd()), 2, 0)
-		crash.Close()
+	ops, err := openOperations(store)
+	if err != nil {
+		return nil, err
 	}
 	if root.MaxDepth <= 0 {
 		root.MaxDepth = defaultDepth
 	}
 	t := &tree{
-		opts: opts, root: root, places: places, store: store, log: log, front: front,
+		opts: opts, root: root, places: places, store: store, log: log, ops: ops, front: front,
 		host:     sandbox.Probe(),
 		sessions: map[string]*session{}, channels: map[string]*session{}, byKeeper: map[int]*command{},
 		jobs: map[string]*job{}, spools: map[string]*spool.Spool{},
@@ -161,7 +165,8 @@ func newTree(opts Options, front *control.Conn, root control.Root) (*tree, error
 	if err := log.Write(audit.Row{Kind: audit.TreeStarted, Reason: policyName}); err != nil {
 		return nil, err
 	}
-	t.pool = newPool(root.Tree, dir, 2)
+	t.pool = newPool(root.Tree, dir, 2, ops)
+	ops.Info().Str("tree", root.Tree).Str("build", opts.Build).Int("pid", os.Getpid()).Msg("supervisor runs")
 	go t.pool.reap()
 	return t, nil
 }
@@ -276,7 +281,11 @@ func (t *tree) shutdown() {
 }
 
 // note writes an audit line whose failure decides nothing.
-func (t *tree) note(e audit.Row) { t.log.Write(e) }
+func (t *tree) note(e audit.Row) {
+	if err := t.log.Write(e); err != nil {
+		t.ops.Error().Err(err).Str("event", string(e.Kind)).Msg("audit row lost")
+	}
+}
 
 // listenHuman opens the socket of human operations. Its directory is in no
 // session's view.
@@ -466,6 +475,12 @@ func (t *tree) accept(s *session) {
 // through a command's own descriptor, that and the command must agree.
 func (t *tree) serveClient(conn *control.Conn, s *session, through *command) {
 	defer conn.Close()
+	if s.clients.Add(1) > maxClients {
+		s.clients.Add(-1)
+		conn.Send(control.Message{Result: &control.Result{Exit: 125, Class: control.ClassFailed, Reason: fmt.Sprintf("%d clients of this session are connected, which is the limit", maxClients)}})
+		return
+	}
+	defer s.clients.Add(-1)
 	p, err := peerOf(conn.Unix())
 	var caller *command
 	if err == nil {
@@ -492,6 +507,7 @@ func (t *tree) serveClient(conn *control.Conn, s *session, through *command) {
 	// One request a connection. What the client says after it is that it was
 	// interrupted; its end means that it is gone.
 	started := make(chan *command, 1)
+	answered := make(chan struct{})
 	go func() {
 		defer cancel()
 		var c *command
@@ -510,6 +526,12 @@ func (t *tree) serveClient(conn *control.Conn, s *session, through *command) {
 			} else if err == nil {
 				continue
 			}
+			select {
+			case <-answered:
+				// It has its status: what its tool left in the background stays.
+				return
+			default:
+			}
 			if c != nil {
 				c.end(sig, int(stopGrace/time.Millisecond))
 			}
@@ -524,6 +546,7 @@ func (t *tree) serveClient(conn *control.Conn, s *session, through *command) {
 	result := t.once(s, m.Request, func() control.Result {
 		return t.handle(ctx, s, caller, conn, m.Request, started)
 	})
+	close(answered)
 	conn.Send(control.Message{Result: &result})
 }
 
@@ -573,6 +596,10 @@ func (t *tree) once(s *session, r *control.Request, run func() control.Result) c
 		t.mu.Unlock()
 		<-j.done
 		return j.result
+	}
+	if len(t.jobs) >= maxJobs {
+		t.mu.Unlock()
+		return failed("%d requests were made in ten minutes, which is the limit", maxJobs)
 	}
 	j := &job{done: make(chan struct{})}
 	t.jobs[key] = j

@@ -121,36 +121,28 @@ func openChannel(n int) (*control.Conn, error) {
 	return greet(conn)
 }
 
-// byAncestry looks for a keeper above this process and for its session's socket.
+// byAncestry looks in the registry for the living tree that this process stands
+// in by its ancestors, and for its session's socket.
 func byAncestry(places registry.Places) (socket, tree string) {
-	chain, _ := reaper.Ancestors(os.Getpid(), func(int) bool { return false })
-	for _, p := range chain {
-		if id := keeperTree(p.PID); id != "" {
-			t, err := registry.Open(places, id)
-			if err != nil {
+	chain, _ := reaper.Ancestors(os.Getppid(), func(int) bool { return false })
+	above := make([]registry.Process, len(chain))
+	for i, p := range chain {
+		above[i] = registry.Process{PID: p.PID, Start: p.Start}
+	}
+	standing, found, _ := registry.Above(places, above)
+	if !found {
+		// A keeper of a tree in another state directory is evidence all the same.
+		for _, p := range chain {
+			if id := keeperTree(p.PID); id != "" {
 				return "", id
 			}
-			defer t.Close()
-			state, _ := t.State()
-			return socketOf(t, state.Sessions, p.PID), id
 		}
+		return "", ""
 	}
-	return "", ""
-}
-
-// socketOf finds the session whose command that keeper holds.
-func socketOf(t *registry.Tree, sessions []*registry.SessionNode, keeper int) string {
-	for _, s := range sessions {
-		for _, c := range s.Commands {
-			if c.Keeper.PID == keeper {
-				return filepath.Join(t.RunDir(), "s", s.ID, "ctl.d", "ctl")
-			}
-		}
-		if found := socketOf(t, s.Children, keeper); found != "" {
-			return found
-		}
+	if standing.Session == "" {
+		return "", standing.Tree
 	}
-	return ""
+	return filepath.Join(standing.RunDir, "s", standing.Session, "ctl.d", "ctl"), standing.Tree
 }
 
 // keeperTree returns the tree whose keeper that process is.
@@ -383,16 +375,21 @@ func (c *client) suspend() {
 // only where this client's own standard input is the terminal.
 func (c *client) relay(ctx context.Context, r *control.Request, master *os.File) {
 	defer master.Close()
-	keys := r.Command.Streams[0] == string(sandbox.KindTerminal)
-	if keys && c.human != nil {
-		c.human.Relay(ctx, master, func(rows, cols uint16) { resize(master, rows, cols) })
-		return
+	fit := func(rows, cols uint16) { resize(master, rows, cols) }
+	switch {
+	case c.human == nil:
+		// No terminal could be opened although a stream is one: its bytes are worth
+		// more than its looks.
+		out := os.Stdout
+		if r.Command.Streams[1] != string(sandbox.KindTerminal) {
+			out = os.Stderr
+		}
+		io.Copy(out, master)
+	case r.Command.Streams[0] == string(sandbox.KindTerminal):
+		c.human.Relay(ctx, master, fit)
+	default:
+		c.human.Show(ctx, master, fit)
 	}
-	out := os.Stdout
-	if r.Command.Streams[1] != string(sandbox.KindTerminal) {
-		out = os.Stderr
-	}
-	io.Copy(out, master)
 }
 
 func resize(master *os.File, rows, cols uint16) {

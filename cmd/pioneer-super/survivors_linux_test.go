@@ -102,3 +102,31 @@ func TestNoSurvivors(t *testing.T) {
 		}
 	}
 }
+
+// TestLeftovers: what a tool leaves in the background outlives its client, is
+// shown, and ends with its session.
+func TestLeftovers(t *testing.T) {
+	l := newLab(t)
+	l.script("agent.sh", `pioneer-super exec -- sh -c 'setsid sleep 1234 >/dev/null 2>&1 </dev/null & echo left'
+echo returned
+sleep 1
+touch later
+while [ -e later ]; do sleep 0.05; done`)
+	r := l.spawn(nil, "sh", "agent.sh")
+	l.up("later")
+	if got := r.stdout(); got != "left\nreturned\n" {
+		t.Errorf("stdout %q, expected the tool's line and then the agent's", got)
+	}
+	found := false
+	for _, what := range l.processes() {
+		found = found || what == "sleep 1234"
+	}
+	if !found {
+		t.Error("the background process of the tool is gone although its session lives")
+	}
+	os.Remove(filepath.Join(l.work, "later"))
+	if code := r.wait(t, 15*time.Second); code != 0 {
+		t.Errorf("exit %d: %s", code, r.stderr())
+	}
+	l.nobody(2 * time.Second)
+}

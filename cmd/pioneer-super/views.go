@@ -180,7 +180,37 @@ func showLog(c *cli.Context) error {
 }
 
 func findPlaces() (registry.Places, error) {
-	return registry.FindPlaces(os.Getenv, os.Getuid())
+	places, err := registry.FindPlaces(os.Getenv, os.Getuid())
+	if err != nil {
+		return places, err
+	}
+	// A variable comes from anywhere, also from a file of the project that a shell
+	// loads: then the next command would use a state that agents can write.
+	for _, moved := range []struct{ variable, dir string }{
+		{"PIONEER_SUPER_HOME", places.State}, {"XDG_STATE_HOME", places.State}, {"XDG_CONFIG_HOME", places.Config},
+	} {
+		if os.Getenv(moved.variable) == "" || !strings.HasPrefix(moved.dir, filepath.Clean(os.Getenv(moved.variable))) {
+			continue
+		}
+		if tree := workTree(moved.dir); tree != "" {
+			return places, fmt.Errorf("%s: %s lies in the git work tree %s, whose files agents write; choose a directory outside it", moved.variable, moved.dir, tree)
+		}
+	}
+	return places, nil
+}
+
+// workTree is the git work tree that holds dir, unless that is the home directory,
+// which some people keep in git.
+func workTree(dir string) string {
+	home, _ := os.UserHomeDir()
+	for at := dir; ; at = filepath.Dir(at) {
+		if _, err := os.Lstat(filepath.Join(at, ".git")); err == nil && at != home {
+			return at
+		}
+		if at == filepath.Dir(at) {
+			return ""
+		}
+	}
 }
 
 // visible makes text from anywhere harmless on one line of a terminal.

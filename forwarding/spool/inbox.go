@@ -142,6 +142,7 @@ func (in *inbox) serve(ctx context.Context) error {
 
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	blind := false // the last look failed
 	for {
 		select {
 		case <-ctx.Done():
@@ -150,12 +151,10 @@ func (in *inbox) serve(ctx context.Context) error {
 		case <-timer.C:
 		}
 		rebuilt, err := in.scan(ctx)
-		if errors.Is(err, ErrUnsafe) {
-			return err
-		}
-		if err != nil {
+		if err != nil && !blind {
 			in.notice(noticeDegraded("", "the inbox cannot be read", err))
 		}
+		blind = err != nil
 		if rebuilt && in.s.hub != nil {
 			if err := errors.Join(in.s.hub.rearm(reqPath), in.s.hub.rearm(resPath)); err != nil {
 				in.notice(noticeDegraded("", "not told of changes any more", err))
@@ -165,6 +164,9 @@ func (in *inbox) serve(ctx context.Context) error {
 			kick(in.kick) // what came between the making and the watching
 		}
 		wait := every
+		if blind {
+			wait = in.s.o.Poll
+		}
 		if in.anyStuck() {
 			wait = min(wait, in.s.o.Retry)
 		}
@@ -282,10 +284,13 @@ func (in *inbox) scan(ctx context.Context) (rebuilt bool, err error) {
 	if err != nil {
 		// Gone, or something else stands in its place: what a child did to its own
 		// inbox. Whatever is not a directory is moved away and the inbox made anew.
-		if !notThere(err) {
+		// Whoever did it may be at it still, so it is tried more than once.
+		for range 4 {
 			in.unblock()
+			if requests, responses, _, err = in.s.layout(in.enc); err == nil {
+				break
+			}
 		}
-		requests, responses, rebuilt, err = in.s.layout(in.enc)
 		if err != nil {
 			return false, err
 		}
@@ -331,7 +336,7 @@ func (in *inbox) scan(ctx context.Context) (rebuilt bool, err error) {
 		return a.id < b.id
 	})
 	for _, c := range fresh {
-		notices = append(notices, in.admit(ctx, requests, c)...)
+		notices = append(notices, in.admit(ctx, requests, responses, c)...)
 	}
 	in.retry()
 	notices = append(notices, in.forgeries(responses)...)
@@ -385,7 +390,8 @@ func (in *inbox) flood(requests dir, names []string, more bool) {
 		in.notice(forwarding.Notice{Kind: forwarding.Flooded, Reason: fmt.Sprintf("more than %d names in the inbox", in.s.o.MaxFiles)})
 	}
 	for _, name := range names {
-		if !strings.HasSuffix(name, suffix) && name != pin {
+		// A file that is being written is left to its writer, for a minute.
+		if !strings.HasSuffix(name, suffix) && !strings.HasSuffix(name, tmpSuffix) && name != pin {
 			if requests.remove(name) != nil {
 				_, _ = requests.removeDir(name)
 			}
@@ -516,7 +522,7 @@ func (in *inbox) vanished(requests dir, present map[string]bool, more bool) {
 }
 
 // admit starts a new ask, or refuses it.
-func (in *inbox) admit(ctx context.Context, requests dir, c candidate) []forwarding.Notice {
+func (in *inbox) admit(ctx context.Context, requests, responses dir, c candidate) []forwarding.Notice {
 	now := in.s.o.Now()
 	waited := max(0, now.Sub(c.file.mtime))
 	if waited > in.s.o.Timeout {
@@ -539,7 +545,12 @@ func (in *inbox) admit(ctx context.Context, requests dir, c candidate) []forward
 	in.mu.Lock()
 	hash := hashID(c.id)
 	if _, twice := in.used[hash]; twice {
-		if _, mine := in.written[c.id+suffix]; mine {
+		if _, err := requests.stat(c.id + suffix); notThere(err) {
+			in.mu.Unlock() // it was answered, and taken away, since it was read
+			return nil
+		}
+		file, mine := in.written[c.id+suffix]
+		if e, err := responses.stat(c.id + suffix); mine && err == nil && e.same(file) {
 			// Answered, the answer not yet taken, and the request still there:
 			// its removal failed, or it was put back.
 			in.mu.Unlock()
@@ -772,13 +783,15 @@ func (in *inbox) retry() {
 // forgeries reports every answer that this end did not write, once, and forgets
 // the ones of ours that were taken.
 func (in *inbox) forgeries(responses dir) []forwarding.Notice {
+	var out []forwarding.Notice
+	// The list is made under mu too: one from before an answer was published
+	// would say that it was already taken.
+	in.mu.Lock()
+	defer in.mu.Unlock()
 	names, more, err := responses.names(in.s.o.MaxFiles)
 	if err != nil {
 		return nil
 	}
-	var out []forwarding.Notice
-	in.mu.Lock()
-	defer in.mu.Unlock()
 	present := make(map[string]bool, len(names))
 	now := in.s.o.Now()
 	for _, name := range names {

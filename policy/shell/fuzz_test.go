@@ -82,9 +82,6 @@ func TestInvariants(t *testing.T) {
 			invariants(t, s)
 		}
 	}
-	for _, s := range worst() {
-		Analyze(s, caseOptions())
-	}
 }
 
 func FuzzAnalyze(f *testing.F) {

@@ -75,6 +75,16 @@ func (z *analyzer) commentContinues(text string) bool {
 func heredocGap(file *syntax.File, text string) string {
 	why := ""
 	syntax.Walk(file, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.CmdSubst:
+			if !oneList(n.Stmts) && holdsHeredoc(n) {
+				why = "a here-document in a substitution with other commands: bash loses the separators after it"
+			}
+		case *syntax.ProcSubst:
+			if !oneList(n.Stmts) && holdsHeredoc(n) {
+				why = "a here-document in a substitution with other commands: bash loses the separators after it"
+			}
+		}
 		r, ok := n.(*syntax.Redirect)
 		if !ok || r.Op != syntax.Hdoc && r.Op != syntax.DashHdoc {
 			return why == ""
@@ -133,6 +143,39 @@ func heredocGap(file *syntax.File, text string) string {
 		return why == ""
 	})
 	return why
+}
+
+// oneList reports whether a substitution is one list of simple commands without
+// a semicolon: bash 5.2 prints a substitution and reads it again, and drops the
+// semicolons that follow a here-document.
+func oneList(list []*syntax.Stmt) bool {
+	if len(list) != 1 || list[0].Background {
+		return len(list) == 0
+	}
+	for cmd := list[0].Cmd; ; {
+		switch c := cmd.(type) {
+		case *syntax.CallExpr:
+			return true
+		case *syntax.BinaryCmd:
+			if _, ok := c.Y.Cmd.(*syntax.CallExpr); !ok {
+				return false
+			}
+			cmd = c.X.Cmd
+		default:
+			return cmd == nil
+		}
+	}
+}
+
+func holdsHeredoc(n syntax.Node) bool {
+	found := false
+	syntax.Walk(n, func(n syntax.Node) bool {
+		if r, ok := n.(*syntax.Redirect); ok && (r.Op == syntax.Hdoc || r.Op == syntax.DashHdoc) {
+			found = true
+		}
+		return !found
+	})
+	return found
 }
 
 // nil2 lets static work where no home is known.

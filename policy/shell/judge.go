@@ -57,6 +57,8 @@ func catchAll(d policy.Decision) bool {
 	return strings.Trim(d.Rule.Pattern, "*? ") == ""
 }
 
+func granted(d policy.Decision) bool { return d.Rule.Origin.Authority == "grant" }
+
 // names reports whether a decision's rule names the program.
 func names(d policy.Decision, head string) bool {
 	first, _, _ := strings.Cut(d.Rule.Pattern, " ")
@@ -79,18 +81,27 @@ func literalRule(d policy.Decision, text string) bool {
 }
 
 // query is the question that a unit puts to the rules under one text.
-func (a *Analysis) query(text string) policy.Query {
-	return policy.Query{Surface: "bash", Kind: policy.KindShellCommand, Values: []string{text}, Floor: policy.Allow, Home: a.home}
+func (a *Analysis) query(u *Unit, text string) policy.Query {
+	q := policy.NewQuery("bash", text)
+	q.Home, q.Program, q.Root = a.home, u.File, a.root
+	// No pattern covers what is floored, what sets variables and what was found
+	// in a text that nobody could read.
+	q.ExactOnly = u.Floor != policy.Allow || len(u.Assigns) > 0 || len(a.Problems) > 0
+	return q
 }
 
 func (a *Analysis) pathQuery(p *PathUse) policy.Query {
-	q := policy.Query{Surface: "path_read", Kind: policy.KindFileRead, Values: p.aliases, Aliases: true, Floor: policy.Allow, Home: a.home}
+	q := policy.NewQuery("path_read", p.aliases...)
+	if p.Write {
+		q = policy.NewQuery("path_write", p.aliases...)
+	}
 	if len(q.Values) == 0 {
 		q.Values = []string{p.Typed}
 	}
-	if p.Write {
-		q.Surface, q.Kind = "path_write", policy.KindFileWrite
-	}
+	q.Home, q.Root = a.home, a.root
+	// Inside the workspace, and where the direction is only possible, the rules
+	// speak and the mode does not: the command's own query spoke for it.
+	q.RulesOnly = p.Unproven || p.Path == "" || !outside(p.Path, a.root)
 	return q
 }
 
@@ -102,7 +113,7 @@ func (a *Analysis) Queries() []policy.Query {
 	out := make([]policy.Query, 0, len(a.Units)+len(a.Paths))
 	for i := range a.Units {
 		u := &a.Units[i]
-		q := a.query(u.Text)
+		q := a.query(u, u.Text)
 		q.Floor, q.FloorReason = u.Floor, u.FloorReason
 		if len(a.Problems) > 0 && q.Floor == policy.Allow {
 			q.Floor, q.FloorReason = policy.Ask, a.Problems[0].Kind
@@ -176,14 +187,14 @@ func (v *Verdict) consider(worst *int, r Result) {
 
 func (a *Analysis) judgeUnit(i int, opaque bool, decide func(policy.Query) policy.Decision) Result {
 	u := &a.Units[i]
-	d := decide(a.query(u.Text))
+	d := decide(a.query(u, u.Text))
 	r := Result{Unit: u.Text, Surface: "bash", Context: u.Context, Action: d.Action, Rules: d.Action, Decision: d, Index: i}
 	unnamed := !names(d, u.head)
 	for _, f := range u.Forms {
 		if f.unnamed && !unnamed {
 			continue
 		}
-		fd := decide(a.query(f.Text))
+		fd := decide(a.query(u, f.Text))
 		if catchAll(fd) {
 			continue
 		}
@@ -203,8 +214,17 @@ func (a *Analysis) judgeUnit(i int, opaque bool, decide func(policy.Query) polic
 	if r.Action != policy.Allow {
 		return r
 	}
-	if u.Floor != policy.Allow && !u.lifted(r.Decision) {
+	if granted(r.Decision) {
+		return r // exactly this was answered before
+	}
+	if u.Floor != policy.Allow && !u.lifted(&r) {
 		r.Action, r.Sentinel, r.Why = u.Floor, u.FloorReason, u.FloorText
+		// A grant may cover the floored unit where no rule does.
+		q := a.query(u, u.Text)
+		q.Floor, q.FloorReason = u.Floor, u.FloorReason
+		if fd := decide(q); granted(fd) && fd.Action == policy.Allow {
+			r.Action, r.Decision = policy.Allow, fd
+		}
 	}
 	if r.Action == policy.Allow && !catchAll(r.Decision) && !a.byPath(u, &r, decide) {
 		switch {
@@ -219,21 +239,52 @@ func (a *Analysis) judgeUnit(i int, opaque bool, decide func(policy.Query) polic
 }
 
 // lifted reports whether the author of an allow meant what the floor is for.
-func (u *Unit) lifted(d policy.Decision) bool {
+func (u *Unit) lifted(r *Result) bool {
+	d := r.Decision
 	if u.Floor == policy.Deny || catchAll(d) {
 		return false
 	}
-	if len(u.Lift) > 0 {
-		if literalRule(d, u.Text) {
+	if literalRule(d, u.asWritten()) && u.exactEnough() {
+		return true
+	}
+	for _, l := range u.Lift {
+		if strings.Contains(d.Rule.Pattern, l) {
 			return true
-		}
-		for _, l := range u.Lift {
-			if strings.Contains(d.Rule.Pattern, l) {
-				return true
-			}
 		}
 	}
 	return false
+}
+
+// asWritten is the text with everything that the normal form leaves out.
+func (u *Unit) asWritten() string {
+	for i := range u.Forms {
+		if f := &u.Forms[i]; f.MayAllow && f.Why == asWritten {
+			return f.Text
+		}
+	}
+	return u.Text
+}
+
+const asWritten = "as written"
+
+// exactEnough reports whether the text of the unit says everything about it, so
+// that a rule for exactly this text can lift its floor.
+func (u *Unit) exactEnough() bool {
+	switch u.FloorReason {
+	case floorExecutes, floorWrites, floorIndirection:
+	case floorInline:
+		if len(u.Lift) == 0 {
+			return false
+		}
+	default:
+		return false
+	}
+	for i := range u.words {
+		if !u.words[i].lit {
+			return false
+		}
+	}
+	return true
 }
 
 // byPath reports whether the rule, or a rule for the file itself, names the file
@@ -254,7 +305,7 @@ func (a *Analysis) byPath(u *Unit, r *Result, decide func(policy.Query) policy.D
 		if found {
 			text += " " + rest
 		}
-		d := decide(a.query(text))
+		d := decide(a.query(u, text))
 		if first, _, _ := strings.Cut(d.Rule.Pattern, " "); d.Action == policy.Allow && strings.Contains(first, "/") && !catchAll(d) {
 			r.Decision, r.Form = d, text
 			return true
@@ -275,10 +326,10 @@ func (a *Analysis) judgePath(i int, decide func(policy.Query) policy.Decision) R
 	q := a.pathQuery(p)
 	d := decide(q)
 	r := Result{Unit: p.Typed, Surface: q.Surface, Context: p.Source, Action: d.Action, Rules: d.Action, Decision: d, Index: i}
-	switch d.Rule.Origin.Authority {
-	case "mode", "baseline", "builtin", "fail-closed", "yolo", "":
-		// No rule speaks of this path: the gate of paths never asks by default.
-		r.Action, r.Rules, r.Ignored = policy.Allow, policy.Allow, true
+	if d.Action == policy.Allow || d.Rule.Surface == "*" && d.Rule.Origin.Authority == "policy" {
+		// A rule for everything is about tools; the gate of paths asks only
+		// where a path is named or lies outside what the session may touch.
+		r.Action, r.Rules, r.Ignored = policy.Allow, policy.Allow, catchAll(d)
 	}
 	if p.Unknown && r.Action == policy.Allow {
 		r.Ignored = false

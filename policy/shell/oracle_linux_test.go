@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -77,7 +78,7 @@ func tooRisky(text string) bool {
 		return true
 	}
 	low := strings.ToLower(strings.NewReplacer("'", "", `"`, "", `\`, "", "\n", "").Replace(text))
-	for _, bad := range []string{"kill", "ulimit", "-delete", "fprint", "shutdown", "reboot", "disown", "enable", "dev/tcp"} {
+	for _, bad := range []string{"kill", "ulimit", "-delete", "fprint", "shutdown", "reboot", "disown", "enable", "dev/tcp", "command -p", "command-p"} {
 		if strings.Contains(low, bad) {
 			return true
 		}
@@ -219,10 +220,13 @@ func (o *oracle) check(text string) (problem string, ran bool) {
 	}
 }
 
+var digits = regexp.MustCompile(`[0-9]+`)
+
 func flat(runs [][]string) []string {
 	var out []string
 	for _, r := range runs {
-		out = append(out, strings.Join(r, " "))
+		// Process ids, line numbers and descriptors differ from run to run.
+		out = append(out, digits.ReplaceAllString(strings.Join(r, " "), "0"))
 	}
 	slices.Sort(out)
 	return out
@@ -279,7 +283,7 @@ func (g *generator) simple(d int) string {
 	}
 	switch g.r.Intn(14) {
 	case 0:
-		b.WriteString(g.pick([]string{"env ", "env -u X ", "env A=1 ", "nice ", "nice -n 5 ", "nice -5 ", "timeout 1 ", "timeout -s KILL 1 ", "nohup ", "setsid -w ", "stdbuf -oL ", "command ", "command -p ", "builtin ", "exec ", "time ", "time -p ", "time -- ", "! ", "sudo ", "env -i ", "command -- ", "exec -a z "}))
+		b.WriteString(g.pick([]string{"env ", "env -u X ", "env A=1 ", "nice ", "nice -n 5 ", "nice -5 ", "timeout 1 ", "timeout -s KILL 1 ", "nohup ", "setsid -w ", "stdbuf -oL ", "command ", "builtin ", "exec ", "time ", "time -p ", "time -- ", "! ", "sudo ", "env -i ", "command -- ", "exec -a z "}))
 	case 1:
 		b.WriteString(g.pick([]string{"bash -c ", "sh -c ", "eval ", "bash -ec ", "bash -c -- "}))
 		b.WriteString("'" + strings.ReplaceAll(g.list(max(0, d-1)), "'", `"`) + "'")
@@ -381,18 +385,6 @@ func (g *generator) mutate(s string) string {
 		s = s[:2000]
 	}
 	return s
-}
-
-// oracleSeeds are all texts of the tables.
-func oracleSeeds(t testing.TB) []string {
-	var out []string
-	for _, c := range readLines[tableCase](t, "testdata/commands.jsonl") {
-		out = append(out, c.Command)
-	}
-	for _, c := range readLines[everydayCase](t, "testdata/everyday.jsonl") {
-		out = append(out, c.Command)
-	}
-	return out
 }
 
 // TestOracle: whatever bash runs is in the enumeration or the verdict is no

@@ -113,6 +113,7 @@ func (z *analyzer) pathUse(w word, write bool, source, cmd string, e env, certai
 	}
 	if len(e.dirs) == 0 {
 		u.UnknownBase = true
+		u.Unknown = write && source == "redirect"
 		z.addPath(u)
 		return
 	}
@@ -223,7 +224,7 @@ var operandOptions = map[string]struct{ script, values string }{
 	"sed": {"ef", "efl"}, "gsed": {"ef", "efl"}, "awk": {"f", "Fvf"}, "gawk": {"fe", "Fvfei"},
 	"grep": {"ef", "efABCmdD"}, "egrep": {"ef", "efABCmdD"}, "fgrep": {"ef", "efABCmdD"}, "zgrep": {"ef", "efABCm"},
 	"rg": {"ef", "efABCgjmMrtTE"}, "head": {"", "nc"}, "tail": {"", "nc"}, "cut": {"", "dfcb"}, "sort": {"", "kStT"}, "jq": {"f", "f"},
-	"git": {"", ""}, "mkdir": {"", "m"}, "touch": {"", "dtr"}, "truncate": {"", "s"}, "tee": {"", ""},
+	"git": {"", ""}, "mkdir": {"", "m"}, "touch": {"", "dtr"}, "truncate": {"", "s"}, "tee": {"", ""}, "cp": {"", "tS"}, "mv": {"", "tS"}, "ln": {"", "tS"}, "install": {"", "tSmog"},
 }
 
 // operands records the paths among the arguments of a command.

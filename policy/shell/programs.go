@@ -269,7 +269,7 @@ func (z *analyzer) spelling(u *Unit, c call, word, name string) {
 	if dir := strings.TrimSuffix(abs, "/"+name); systemDirs[dir] && !u.Changeable {
 		u.Text = with(name)
 		u.Words = append([]string{name}, u.Words[1:]...)
-		u.Forms = append(u.Forms, Form{Text: with(word), Cap: policy.Deny, MayAllow: true, Why: "as written"})
+		u.Forms = append(u.Forms, Form{Text: with(word), Cap: policy.Deny, MayAllow: true, Why: asWritten})
 		return
 	}
 	u.Forms = append(u.Forms, Form{Text: with(name), Cap: policy.Deny, Why: "the program's name"})
@@ -343,7 +343,7 @@ func (z *analyzer) normalise(u *Unit, c call, p *program) {
 	}
 	raw := u.Text
 	u.Text = quote(u.head) + " " + normText(rest)
-	u.Forms = append(u.Forms, Form{Text: raw, Cap: policy.Deny, MayAllow: true, Why: "as written"})
+	u.Forms = append(u.Forms, Form{Text: raw, Cap: policy.Deny, MayAllow: true, Why: asWritten})
 }
 
 // sub returns the words of a tool from its subcommand on, and the options

@@ -1,25 +1,28 @@
 package shell
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 
 	"github.com/getpioneer/pioneer-super/policy"
 )
 
-// ruleSet is an evaluator for tests: patterns of one authority, most specific
-// wins.
+// ruleSet is one authority for tests: the rules of a policy file over a mode
+// that allows everything, so that only what is written down restricts.
 type ruleSet struct {
 	bash, read, write []policy.Rule
-	home              string
+	// mode is FullAccess unless a test says otherwise.
+	mode policy.Mode
 	// roots, when set, make every path outside an ask.
-	roots    string
-	follow   func(string) string
-	fallback policy.Action
+	roots  string
+	follow func(string) string
+
+	auth *policy.Authority
 }
 
 func newRules(spec map[string]string) *ruleSet {
-	rs := &ruleSet{home: "/home/u", fallback: policy.Ask}
+	rs := &ruleSet{}
 	for pat, act := range spec {
 		rs.bash = append(rs.bash, testRule("bash", pat, act))
 	}
@@ -31,98 +34,53 @@ func testRule(surface, pat, act string) policy.Rule {
 	if err != nil {
 		panic(err)
 	}
-	return policy.Rule{Surface: surface, Pattern: pat, Action: a, Origin: policy.Origin{Authority: "policy"}}
+	return policy.Rule{Surface: surface, Pattern: pat, Action: a}
 }
 
-// wildMatch matches * and ? against the whole value; a trailing " *" is optional.
-func wildMatch(pat, s string) bool {
-	if p, ok := strings.CutSuffix(pat, " *"); ok && !strings.HasSuffix(p, "*") && wild(p, s) {
-		return true
+// authority writes the rules as a policy file and reads it back.
+func (rs *ruleSet) authority() *policy.Authority {
+	if rs.auth != nil {
+		return rs.auth
 	}
-	return wild(pat, s)
-}
-
-func wild(p, s string) bool {
-	star, mark := -1, 0
-	i, j := 0, 0
-	for j < len(s) {
-		switch {
-		case i < len(p) && p[i] == '*':
-			star, mark = i, j
-			i++
-		case i < len(p) && (p[i] == '?' || p[i] == s[j]):
-			i++
-			j++
-		case star >= 0:
-			mark++
-			i, j = star+1, mark
-		default:
-			return false
+	perm := map[string]map[string]string{}
+	for surface, rules := range map[string][]policy.Rule{"bash": rs.bash, "path_read": rs.read, "path_write": rs.write} {
+		for _, r := range rules {
+			if perm[surface] == nil {
+				perm[surface] = map[string]string{}
+			}
+			perm[surface][r.Pattern] = r.Action.String()
 		}
 	}
-	for i < len(p) && p[i] == '*' {
-		i++
+	data, err := json.Marshal(map[string]any{"permission": perm})
+	if err != nil {
+		panic(err)
 	}
-	return i == len(p)
-}
-
-func specificity(p string) (exact bool, lits, stars int) {
-	stars = strings.Count(p, "*")
-	lits = len(p) - stars - strings.Count(p, "?")
-	return stars == 0 && !strings.Contains(p, "?"), lits, stars
-}
-
-func better(a, b policy.Rule) bool {
-	ea, la, sa := specificity(a.Pattern)
-	eb, lb, sb := specificity(b.Pattern)
-	switch {
-	case ea != eb:
-		return ea
-	case la != lb:
-		return la > lb
-	case sa != sb:
-		return sa < sb
+	file, err := policy.ParsePolicy("test.jsonc", data)
+	if err != nil {
+		panic(err)
 	}
-	return a.Action < b.Action
+	mode := rs.mode
+	if mode == "" {
+		mode = policy.FullAccess
+	}
+	snap := policy.Resolve(policy.ResolveInput{Mode: mode, Workspace: "/src/project", Cwd: "/src/project",
+		ExtraRoots: []policy.Entry{{Path: "/usr", Provenance: policy.ProvenanceSystem}},
+		Backend:    "landlock", BackendAreas: policy.RequiredAreas()})
+	rs.auth = policy.NewAuthority("s", snap, file)
+	return rs.auth
 }
 
 func (rs *ruleSet) decide(q policy.Query) policy.Decision {
-	list := rs.bash
-	switch q.Surface {
-	case "path_read":
-		list = rs.read
-	case "path_write":
-		list = rs.write
-	}
-	var best *policy.Rule
-	value := ""
-	for i := range list {
-		pat := list[i].Pattern
-		if strings.HasPrefix(pat, "~/") {
-			pat = rs.home + pat[1:]
-		}
-		for _, v := range q.Values {
-			if wildMatch(pat, v) && (best == nil || better(list[i], *best)) {
-				best, value = &list[i], v
-			}
-		}
-	}
-	if q.Aliases && rs.roots != "" {
+	if rs.roots != "" && q.Aliases {
 		p := q.Values[0]
 		if rs.follow != nil {
 			p = rs.follow(p)
 		}
-		if strings.HasPrefix(p, "/") && p != rs.roots && !strings.HasPrefix(p, rs.roots+"/") || !slices.ContainsFunc(q.Values, func(s string) bool { return strings.HasPrefix(s, "/") }) {
-			return policy.Decision{Action: policy.Ask, Rule: policy.Rule{Surface: q.Surface, Pattern: "outside", Action: policy.Ask, Origin: policy.Origin{Authority: "policy"}}, Value: p, Reason: "outside the roots"}
+		known := slices.ContainsFunc(q.Values, func(s string) bool { return strings.HasPrefix(s, "/") })
+		if !known || strings.HasPrefix(p, "/") && p != rs.roots && !strings.HasPrefix(p, rs.roots+"/") {
+			return policy.Decision{Action: policy.Ask, Value: p, Reason: "outside the roots",
+				Rule: policy.Rule{Surface: q.Surface, Pattern: "outside", Action: policy.Ask, Origin: policy.Origin{Authority: "policy"}}}
 		}
 	}
-	if best == nil {
-		act := rs.fallback
-		return policy.Decision{Action: act, Rule: policy.Rule{Surface: q.Surface, Pattern: "*", Action: act, Origin: policy.Origin{Authority: "mode"}}, Reason: "default"}
-	}
-	act := best.Action
-	if act == policy.Allow && q.Floor < act {
-		act = q.Floor
-	}
-	return policy.Decision{Action: act, Rule: *best, Value: value, Reason: "rule " + best.Pattern}
+	return rs.authority().Decide(q)
 }

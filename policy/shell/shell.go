@@ -203,14 +203,18 @@ type Analysis struct {
 	Canonical string `json:"canonical"`
 	// Simple says: exactly one simple command of literal words, no redirection,
 	// no assignment, no expansion. Argv is that command.
-	Simple   bool      `json:"simple"`
+	Simple bool `json:"simple"`
+	// Plain says that the text as it stands is in the subset that every shell
+	// and parser reads alike: literal words, lists, pipelines and redirections
+	// to literal names. Only such a text may be run by somebody else than us.
+	Plain    bool      `json:"plain"`
 	Argv     []string  `json:"argv,omitempty"`
 	Units    []Unit    `json:"units"`
 	Paths    []PathUse `json:"paths"`
 	Problems []Problem `json:"problems,omitempty"`
 	Needs    Needs     `json:"needs"`
 
-	home, workspace string
+	home, workspace, root string
 }
 
 // Class is the most careful class of all units.
@@ -244,7 +248,7 @@ const (
 // bounded by the limits of this package. It is safe for concurrent use as far as
 // the functions in o are.
 func Analyze(text string, o Options) (a *Analysis) {
-	a = &Analysis{home: o.Home, workspace: o.Workspace}
+	a = newAnalysis(o)
 	defer a.rescue(text)
 	z := newAnalyzer(a, o)
 	z.top(text)
@@ -255,7 +259,7 @@ func Analyze(text string, o Options) (a *Analysis) {
 // AnalyzeArgv says what an argument vector may execute and touch when it is run
 // without a shell: wrappers, inline code and paths are judged as in [Analyze].
 func AnalyzeArgv(argv []string, o Options) (a *Analysis) {
-	a = &Analysis{home: o.Home, workspace: o.Workspace}
+	a = newAnalysis(o)
 	defer a.rescue(strings.Join(argv, " "))
 	z := newAnalyzer(a, o)
 	z.argv(argv)
@@ -263,11 +267,19 @@ func AnalyzeArgv(argv []string, o Options) (a *Analysis) {
 	return a
 }
 
+func newAnalysis(o Options) *Analysis {
+	a := &Analysis{home: o.Home, workspace: o.Workspace, root: o.Workspace}
+	if a.root == "" {
+		a.root = o.Dir
+	}
+	return a
+}
+
 // rescue turns a panic into a refusal. The parser is a library that reads what
 // an adversary wrote; the supervisor must outlive its faults.
 func (a *Analysis) rescue(text string) {
 	if r := recover(); r != nil {
-		*a = Analysis{home: a.home}
+		*a = Analysis{home: a.home, workspace: a.workspace, root: a.root}
 		a.Problems = append(a.Problems, Problem{
 			Kind:    kindInternal,
 			Message: "the analysis failed on this text; it is refused",

@@ -136,6 +136,7 @@ func (z *analyzer) top(text string) {
 	z.src = text
 	z.collect(file)
 	z.a.Canonical = z.canonical(file, text)
+	z.a.Plain = plainTree(file, text)
 	z.stmts(file.Stmts, z.startEnv())
 }
 
@@ -238,6 +239,39 @@ func (z *analyzer) argv(argv []string) {
 	z.call(call{words: literals(argv), e: z.startEnv(), noShell: true})
 }
 
+// plainTree reports whether a text keeps to the subset that is read alike
+// everywhere.
+func plainTree(file *syntax.File, text string) bool {
+	if strings.ContainsAny(text, "\\#!`$~{}[]*?^%") {
+		return false
+	}
+	plain := true
+	syntax.Walk(file, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case nil, *syntax.File, *syntax.CallExpr, *syntax.Word, *syntax.Lit:
+		case *syntax.SglQuoted:
+			plain = plain && !n.Dollar
+		case *syntax.DblQuoted:
+			plain = plain && !n.Dollar
+		case *syntax.Stmt:
+			plain = plain && !n.Coprocess && !n.Disown && !n.Negated
+		case *syntax.BinaryCmd:
+			plain = plain && n.Op != syntax.PipeAll
+		case *syntax.Redirect:
+			switch n.Op {
+			case syntax.RdrOut, syntax.AppOut, syntax.RdrIn, syntax.DplOut:
+			default:
+				plain = false
+			}
+			plain = plain && (n.N == nil || isDigits(n.N.Value))
+		default:
+			plain = false
+		}
+		return plain
+	})
+	return plain
+}
+
 // finish draws the conclusions that need the whole text.
 func (z *analyzer) finish(text string) {
 	a := z.a
@@ -259,6 +293,7 @@ func (z *analyzer) finish(text string) {
 		t := strings.TrimSpace(text)
 		z.add(Unit{Text: t, Context: "whole", Floor: policy.Allow, Class: FixedProgram, Resolution: "builtin"})
 	}
+	a.Plain = a.Plain && len(a.Problems) == 0
 	if z.simple && len(a.Units) > 0 && len(a.Problems) == 0 && a.Argv != nil {
 		a.Simple = true
 	} else {
@@ -576,21 +611,18 @@ func (z *analyzer) funcDecl(c *syntax.FuncDecl, e env) {
 
 func (z *analyzer) timeClause(c *syntax.TimeClause, e env) env {
 	// bash takes `time -- cmd` as time's own end of options; the library has a
-	// command named `--`.
-	if call, ok := c.Stmt.Cmd.(*syntax.CallExpr); ok && len(call.Assigns) == 0 && len(call.Args) > 0 {
-		if first := call.Args[0].Lit(); strings.HasPrefix(first, "-") {
-			rest := *call
-			rest.Args = call.Args[1:]
-			s := *c.Stmt
-			s.Cmd = &rest
-			if first != "--" {
-				z.problem(Problem{Kind: kindParserGap, Action: policy.Ask, Message: "an option of time that is not known"})
-			}
-			if len(rest.Args) == 0 {
-				return e
-			}
-			return z.stmt(&s, e)
+	// command named `--`, which may be the first of a pipeline.
+	left := c.Stmt
+	for {
+		b, ok := left.Cmd.(*syntax.BinaryCmd)
+		if !ok {
+			break
 		}
+		left = b.X
+	}
+	if call, ok := left.Cmd.(*syntax.CallExpr); ok && len(call.Args) > 0 && strings.HasPrefix(call.Args[0].Lit(), "-") {
+		z.problem(Problem{Kind: kindParserGap, Action: policy.Ask, Message: "an option of time that is not known"})
+		z.salvage(z.slice(c))
 	}
 	return z.stmt(c.Stmt, e)
 }

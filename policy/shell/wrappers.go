@@ -309,8 +309,18 @@ func (z *analyzer) script(at int, c call, w word, d Dialect) {
 		return
 	}
 	u.Class = RunsSessionFiles
-	u.Scripts = append(u.Scripts, w.val)
+	z.runsScript(u, w, c.e)
 	z.pathUse(w, false, "operand", u.head, c.e, true)
+}
+
+// runsScript notes a file that a command runs as code, as an absolute path where
+// that is known.
+func (z *analyzer) runsScript(u *Unit, w word, e env) {
+	p := w.typed
+	if w.known() && w.val != "" && len(e.dirs) == 1 {
+		p = joinPath(e.dirs[0], w.val)
+	}
+	u.Scripts = append(u.Scripts, p)
 }
 
 // descriptor returns what an operand such as /dev/stdin reads.
@@ -327,6 +337,9 @@ func descriptor(p string, e env) (stdin, bool) {
 			}
 			return stdin{kind: stdinOpaque}, true
 		}
+	}
+	if strings.HasPrefix(p, "/proc/") || strings.HasPrefix(p, "/dev/") {
+		return stdin{kind: stdinOpaque}, true
 	}
 	return stdin{}, false
 }
@@ -345,7 +358,7 @@ func (z *analyzer) fromStdin(at int, c call, in stdin, d Dialect, sameShell bool
 		z.opaque(at, c, floorOpaque, "%s reads its commands from standard input", nil)
 		if in.kind == stdinFile {
 			u := &z.a.Units[at]
-			u.Scripts = append(u.Scripts, in.text)
+			z.runsScript(u, literal(in.text), c.e)
 		}
 	}
 }
