@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/fsnotify/fsnotify"
 )
@@ -14,6 +15,7 @@ import (
 type hub struct {
 	w    *fsnotify.Watcher
 	done chan struct{}
+	lost atomic.Int64 // how often events were lost
 
 	mu   sync.Mutex
 	dirs map[string]map[chan struct{}]int
@@ -50,6 +52,7 @@ func (h *hub) run() {
 				errs = nil
 				continue
 			}
+			h.lost.Add(1)
 			h.wakeAll()
 		}
 	}
