@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"errors"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -11,3 +12,6 @@ func ctime(st *unix.Stat_t) time.Time { return time.Unix(st.Ctim.Unix()) }
 
 // renameExclusive gives a file its name unless that is taken.
 func renameExclusive(at int, from, to string) error { return linkExclusive(at, from, to) }
+
+// walkAtOnce needs a call that this system lacks.
+func (d dir) walkAtOnce([]string) (dir, error) { return dir{}, errors.ErrUnsupported }

@@ -18,7 +18,14 @@ type hub struct {
 	lost atomic.Int64 // how often events were lost
 
 	mu   sync.Mutex
-	dirs map[string]map[chan struct{}]int
+	dirs map[string]map[listener]int
+}
+
+// listener is who is woken.
+type listener struct {
+	kick chan struct{}
+	// arrivals says that files that go are of no interest.
+	arrivals bool
 }
 
 func newHub() (*hub, error) {
@@ -26,7 +33,7 @@ func newHub() (*hub, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &hub{w: w, done: make(chan struct{}), dirs: map[string]map[chan struct{}]int{}}
+	h := &hub{w: w, done: make(chan struct{}), dirs: map[string]map[listener]int{}}
 	go h.run()
 	return h, nil
 }
@@ -65,13 +72,15 @@ func (h *hub) event(e fsnotify.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	// The directory itself, if it went away, or the one that the file is in.
-	wake(h.dirs[e.Name])
-	wake(h.dirs[filepath.Dir(e.Name)])
+	wake(h.dirs[e.Name], false)
+	wake(h.dirs[filepath.Dir(e.Name)], e.Op == fsnotify.Remove)
 }
 
-func wake(kicks map[chan struct{}]int) {
-	for k := range kicks {
-		kick(k)
+func wake(listeners map[listener]int, left bool) {
+	for l := range listeners {
+		if !left || !l.arrivals {
+			kick(l.kick)
+		}
 	}
 }
 
@@ -86,30 +95,30 @@ func kick(k chan struct{}) {
 func (h *hub) wakeAll() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, kicks := range h.dirs {
-		wake(kicks)
+	for _, listeners := range h.dirs {
+		wake(listeners, false)
 	}
 }
 
-// watch wakes k when something happens in the directory, until release.
-func (h *hub) watch(path string, k chan struct{}) (release func(), err error) {
+// watch wakes a listener when something happens in the directory, until release.
+func (h *hub) watch(path string, l listener) (release func(), err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.dirs[path] == nil {
 		if err := h.w.Add(path); err != nil {
 			return nil, err
 		}
-		h.dirs[path] = map[chan struct{}]int{}
+		h.dirs[path] = map[listener]int{}
 	}
-	h.dirs[path][k]++
+	h.dirs[path][l]++
 	return func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		kicks := h.dirs[path]
-		if kicks[k]--; kicks[k] <= 0 {
-			delete(kicks, k)
+		listeners := h.dirs[path]
+		if listeners[l]--; listeners[l] <= 0 {
+			delete(listeners, l)
 		}
-		if len(kicks) == 0 {
+		if len(listeners) == 0 {
 			delete(h.dirs, path)
 			_ = h.w.Remove(path) // gone already, if the directory is
 		}

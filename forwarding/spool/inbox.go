@@ -174,7 +174,9 @@ func (in *inbox) serve(ctx context.Context) error {
 	}
 }
 
-// watch asks to be woken. The release function is never nil.
+// watch asks to be woken, of files that go only by the first of the paths: a
+// request that goes is withdrawn, an answer that goes was taken. The release
+// function is never nil.
 func (in *inbox) watch(paths ...string) (func(), error) {
 	if in.s.hub == nil {
 		if in.s.o.NoNotify {
@@ -188,8 +190,8 @@ func (in *inbox) watch(paths ...string) (func(), error) {
 			r()
 		}
 	}
-	for _, p := range paths {
-		r, err := in.s.hub.watch(p, in.kick)
+	for i, p := range paths {
+		r, err := in.s.hub.watch(p, listener{kick: in.kick, arrivals: i > 0})
 		if err != nil {
 			release()
 			return func() {}, err
@@ -257,12 +259,7 @@ func (in *inbox) finish() {
 }
 
 func (in *inbox) directories() (requests, responses dir, err error) {
-	box, requests, responses, err := in.s.find(in.enc)
-	if err != nil {
-		return dir{}, dir{}, err
-	}
-	box.close()
-	return requests, responses, nil
+	return in.s.find(in.enc)
 }
 
 // anyStuck reports whether an answer waits to be written.

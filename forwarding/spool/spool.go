@@ -243,47 +243,35 @@ func (s *Spool) layout(enc string) (requests, responses dir, made bool, err erro
 }
 
 // find opens the directories of one inbox without making anything.
-func (s *Spool) find(enc string) (box, requests, responses dir, err error) {
-	sessions, err := s.root.open("sessions")
-	if err != nil {
-		return
+func (s *Spool) find(enc string) (requests, responses dir, err error) {
+	if requests, err = s.root.walk("sessions", enc, "requests"); err != nil {
+		return dir{}, dir{}, err
 	}
-	defer sessions.close()
-	if box, err = sessions.open(enc); err != nil {
-		return
-	}
-	if requests, err = box.open("requests"); err != nil {
-		box.close()
-		return
-	}
-	if responses, err = box.open("responses"); err != nil {
+	if responses, err = s.root.walk("sessions", enc, "responses"); err != nil {
 		requests.close()
-		box.close()
+		return dir{}, dir{}, err
 	}
-	return
+	return requests, responses, nil
 }
 
 // tidy removes what is empty, in the protocol's order: the place for answers
 // goes only after the place for requests is gone. The other way round, a
 // request that is still pending has nowhere to be answered.
 func (s *Spool) tidy(enc string) {
-	sessions, err := s.root.open("sessions")
-	if err != nil {
-		return
-	}
-	defer sessions.close()
-	box, err := sessions.open(enc)
+	box, err := s.root.walk("sessions", enc)
 	if err != nil {
 		return
 	}
 	defer box.close()
-	if gone, _ := box.removeDir("requests"); !gone {
-		return
+	for _, name := range []string{"requests", "responses"} {
+		if gone, _ := box.removeDir(name); !gone {
+			return
+		}
 	}
-	if gone, _ := box.removeDir("responses"); !gone {
-		return
+	if sessions, err := s.root.open("sessions"); err == nil {
+		_, _ = sessions.removeDir(enc)
+		sessions.close()
 	}
-	_, _ = sessions.removeDir(enc)
 }
 
 func notThere(err error) bool { return errors.Is(err, fs.ErrNotExist) }
