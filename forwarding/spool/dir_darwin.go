@@ -15,3 +15,13 @@ func renameExclusive(at int, from, to string) error { return linkExclusive(at, f
 
 // walkAtOnce needs a call that this system lacks.
 func (d dir) walkAtOnce([]string) (dir, error) { return dir{}, errors.ErrUnsupported }
+
+// remote names the kind of file system that the directory is on, if another
+// host may change it; "" if not.
+func (d dir) remote() string {
+	var st unix.Statfs_t
+	if unix.Fstatfs(d.fd, &st) != nil || st.Flags&unix.MNT_LOCAL != 0 {
+		return ""
+	}
+	return unix.ByteSliceToString(st.Fstypename[:])
+}

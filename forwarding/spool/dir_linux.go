@@ -52,3 +52,19 @@ func (d dir) walkAtOnce(names []string) (dir, error) {
 	}
 	return dir{}, fault("open", d.join(name), err)
 }
+
+// remoteTypes are file systems that another host may change.
+var remoteTypes = map[int64]string{
+	unix.NFS_SUPER_MAGIC: "nfs", unix.SMB_SUPER_MAGIC: "smb", unix.SMB2_SUPER_MAGIC: "smb", unix.CIFS_SUPER_MAGIC: "cifs",
+	unix.V9FS_MAGIC: "9p", unix.FUSE_SUPER_MAGIC: "fuse", unix.AFS_SUPER_MAGIC: "afs", unix.CODA_SUPER_MAGIC: "coda",
+}
+
+// remote names the kind of file system that the directory is on, if another
+// host may change it; "" if not.
+func (d dir) remote() string {
+	var st unix.Statfs_t
+	if unix.Fstatfs(d.fd, &st) != nil {
+		return ""
+	}
+	return remoteTypes[int64(st.Type)]
+}

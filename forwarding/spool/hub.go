@@ -9,7 +9,8 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// hub is the one watcher of a Spool, for any number of directories. What it
+// hub is the one watcher of this process, for any number of directories: a user
+// has few of them, and a tree with many sessions would take them all. What it
 // says is a hint: it wakes who looks at the directory, and when it lost events,
 // or does not know what happened, it wakes everybody.
 type hub struct {
@@ -28,17 +29,37 @@ type listener struct {
 	arrivals bool
 }
 
-func newHub() (*hub, error) {
-	w, err := fsnotify.NewBufferedWatcher(256)
-	if err != nil {
-		return nil, err
-	}
-	h := &hub{w: w, done: make(chan struct{}), dirs: map[string]map[listener]int{}}
-	go h.run()
-	return h, nil
+// shared is the hub that the open Spools use.
+var shared struct {
+	sync.Mutex
+	hub   *hub
+	users int
 }
 
-func (h *hub) close() {
+// joinHub takes part in the hub, making it for the first; leave ends that.
+func joinHub() (*hub, error) {
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.hub == nil {
+		w, err := fsnotify.NewBufferedWatcher(256)
+		if err != nil {
+			return nil, err
+		}
+		shared.hub = &hub{w: w, done: make(chan struct{}), dirs: map[string]map[listener]int{}}
+		go shared.hub.run()
+	}
+	shared.users++
+	return shared.hub, nil
+}
+
+// leave takes leave of the hub; the last one ends it.
+func (h *hub) leave() {
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.users--; shared.users > 0 {
+		return
+	}
+	shared.hub = nil
 	_ = h.w.Close()
 	<-h.done
 }
