@@ -17,7 +17,9 @@ import (
 
 	"github.com/getpioneer/pioneer-super/forwarding"
 	"github.com/getpioneer/pioneer-super/forwarding/carriertest"
+	"github.com/getpioneer/pioneer-super/forwarding/wire"
 	"github.com/getpioneer/pioneer-super/integration/testenv"
+	"github.com/getpioneer/pioneer-super/liveness"
 )
 
 // inside names the variable under which the test binary is started again in
@@ -217,5 +219,82 @@ func TestNoDescriptorsLeft(t *testing.T) {
 	y.post("a", "x")
 	if r := y.take("a"); !r.Approved {
 		t.Errorf("answer %+v", r)
+	}
+}
+
+// killed names the variable under which the test binary serves a channel until
+// it is killed.
+const killed = "SPOOL_TEST_SERVER"
+
+// A server that was killed is known to be gone at once, by its lock: the pid in
+// its heartbeat means nothing to a reader in a namespace of its own, and the
+// heartbeat is fresh for seconds.
+func TestKilledServer(t *testing.T) {
+	if root := os.Getenv(killed); root != "" {
+		o := Options{PIDFor: func(string) int { return 1 }} // as across a pid namespace: 1 is always there
+		carriertest.Serve(t, mustOpen(t, root, o), channel, carriertest.NewHandler(func(ctx context.Context, _ forwarding.Ask) (forwarding.Answer, error) {
+			<-ctx.Done()
+			return forwarding.Answer{}, ctx.Err()
+		}))
+		must(t, os.WriteFile(filepath.Join(root, "ready"), nil, 0o600))
+		select {}
+	}
+	root := filepath.Join(t.TempDir(), "r")
+	server := exec.Command("/proc/self/exe", "-test.run", "^TestKilledServer$", "-test.timeout", "60s")
+	server.Env = append(os.Environ(), killed+"="+root)
+	must(t, server.Start())
+	defer server.Wait()
+	defer server.Process.Kill()
+	eventually(t, "the server", func() bool { return there(filepath.Join(root, "ready")) })
+
+	o := Options{Grace: 500 * time.Millisecond} // the heartbeat's own age stays at 5 s
+	client := mustOpen(t, root, o)
+	if s := client.Serving(channel); s != liveness.Alive {
+		t.Fatalf("control: %s while it serves", s)
+	}
+	type result struct {
+		resp wire.Response
+		err  error
+	}
+	got := make(chan result, 1)
+	go func() {
+		resp, err := client.Ask(context.Background(), channel, carriertest.Request("x"))
+		got <- result{resp, err}
+	}()
+	time.Sleep(200 * time.Millisecond)
+	begun := time.Now()
+	must(t, server.Process.Kill())
+	select {
+	case r := <-got:
+		if r.resp.Approved || !errors.Is(r.err, forwarding.ErrUnserved) {
+			t.Errorf("%+v, %v", r.resp, r.err)
+		}
+		if took := time.Since(begun); took > 3*time.Second {
+			t.Errorf("given up after %s", took)
+		}
+	case <-time.After(4 * time.Second):
+		t.Error("still waiting for what cannot come")
+	}
+	if s := client.Serving(channel); s != liveness.DeadPID {
+		t.Errorf("%s after it was killed", s)
+	}
+}
+
+// A lock that is taken away comes back, and meanwhile nobody is declared dead.
+func TestLockIsMended(t *testing.T) {
+	y := newYard(t, quick(), allow)
+	path := filepath.Join(y.root, "serving", channel+lockSuffix)
+	if !there(path) {
+		t.Fatal("control: no lock")
+	}
+	must(t, os.Remove(path))
+	if s := y.s.Serving(channel); s != liveness.Alive {
+		t.Errorf("%s without its lock", s)
+	}
+	eventually(t, "a new lock", func() bool { return there(path) })
+	eventually(t, "a served session", func() bool { return y.s.Serving(channel) == liveness.Alive })
+	y.stop()
+	if there(path) {
+		t.Error("the lock outlives its session")
 	}
 }
