@@ -499,7 +499,7 @@ func (z *analyzer) callExpr(c *syntax.CallExpr, e env) env {
 		return e
 	}
 	if z.simple && e.wraps == nil {
-		z.simple = len(words) == len(c.Args) && literalOnly(words)
+		z.simple = len(words) == len(c.Args) && words[0].val != "" && literalOnly(words)
 		if z.simple {
 			z.a.Argv = values(words)
 		}
