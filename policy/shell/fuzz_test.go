@@ -79,11 +79,6 @@ func TestInvariants(t *testing.T) {
 	for _, s := range oracleSeeds(t) {
 		invariants(t, s)
 	}
-	for _, c := range readLines[reportCase](t, "testdata/reports.jsonl") {
-		for _, s := range c.Commands {
-			invariants(t, s)
-		}
-	}
 }
 
 func FuzzAnalyze(f *testing.F) {

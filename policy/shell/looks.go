@@ -2,6 +2,7 @@ package shell
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/getpioneer/pioneer-super/policy"
@@ -273,7 +274,10 @@ func (z *analyzer) possible(w word) ([]string, bool) {
 		return nil, false
 	}
 	out := []string{w.typed}
-	for _, name := range w.vars {
+	// Longer names first, so that $x does not eat the beginning of $xy.
+	names := slices.Clone(w.vars)
+	slices.SortFunc(names, func(a, b string) int { return len(b) - len(a) })
+	for _, name := range names {
 		values := []string{"1"}
 		if !z.numeric(name) {
 			v := z.vars[name]
@@ -288,7 +292,7 @@ func (z *analyzer) possible(w word) ([]string, bool) {
 		var next []string
 		for _, s := range out {
 			for _, val := range values {
-				if len(next) < 256 {
+				if len(next) < 256 && !strings.Contains(val, "$") {
 					next = append(next, expandOne(s, name, val))
 				} else {
 					return nil, false
