@@ -185,11 +185,9 @@ func (z *analyzer) nest(at int, text string, d Dialect, e env, sameShell bool) {
 	if e.ctx == "" {
 		e.ctx = "wrapper"
 	}
-	save, saveDialect, saveParser := z.src, z.o.Dialect, z.parser
-	defer func() { z.src, z.o.Dialect, z.parser = save, saveDialect, saveParser }()
-	if d != z.o.Dialect {
-		z.o.Dialect, z.parser = d, nil
-	}
+	save, saveDialect := z.src, z.o.Dialect
+	defer func() { z.src, z.o.Dialect = save, saveDialect }()
+	z.o.Dialect = d
 	file, ok := z.parse(text)
 	if !ok {
 		z.salvage(text)
@@ -399,12 +397,11 @@ func (z *analyzer) joined(at int, c call, ws []word, d Dialect, sameShell bool, 
 
 func trapPeel(z *analyzer, at int, c call) {
 	ws := c.words[1:]
-	for len(ws) > 0 && ws[0].known() && len(ws[0].val) > 1 && ws[0].val[0] == '-' {
-		if ws[0].val == "--" {
-			ws = ws[1:]
-			break
+	if len(ws) > 0 && ws[0].known() && len(ws[0].val) > 1 && ws[0].val[0] == '-' {
+		if ws[0].val != "--" {
+			return // -l and -p only print
 		}
-		return // -l and -p only print
+		ws = ws[1:]
 	}
 	if len(ws) == 0 || ws[0].is("-") || ws[0].is("") || len(ws) == 1 && ws[0].known() && isDigits(ws[0].val) {
 		return
