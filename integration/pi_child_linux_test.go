@@ -5,21 +5,22 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/getpioneer/pioneer-super/integration/console"
 	"github.com/getpioneer/pioneer-super/integration/pi"
 	"github.com/getpioneer/pioneer-super/integration/product"
+	"github.com/getpioneer/pioneer-super/integration/screen"
 	"github.com/getpioneer/pioneer-super/integration/testenv"
 )
 
 // patience bounds how long a real agent may take for one step on a machine that
 // has other work to do.
-const patience = 3 * time.Minute
+const patience = 90 * time.Second
 
 // A bench is a lab whose Pi runs its shell tool with our binary, and a place for
 // the tree's own files.
@@ -44,8 +45,36 @@ func newBench(t *testing.T, model *pi.Model, permission map[string]any, rules st
 			t.Fatal(err)
 		}
 	}
+	b.story(t)
 	b.Lab = pi.NewLab(t, model, pi.Options{Dir: dir, ShellPath: shell, Permission: permission})
 	return b
+}
+
+// answer presses a key until the dialog is gone: a key that comes too early after
+// a dialog was drawn is not taken for an answer to it.
+func answer(t *testing.T, s *screen.Screen, key, dialog string) {
+	t.Helper()
+	pi.Await(t, patience, "an answer to "+dialog, func() bool {
+		if !strings.Contains(s.Text(), dialog) {
+			return true
+		}
+		s.Type(t, key)
+		time.Sleep(2 * time.Second)
+		return false
+	})
+}
+
+// story is what `log` tells of the tree, for a test that failed.
+func (b *bench) story(t *testing.T) {
+	t.Cleanup(func() {
+		if !t.Failed() {
+			return
+		}
+		cmd := exec.Command(b.binary, "log")
+		cmd.Env = b.env()
+		out, err := cmd.CombinedOutput()
+		t.Logf("the story of the tree (%v):\n%s", err, out)
+	})
 }
 
 // env is the environment of the operator who starts the tree.
@@ -113,15 +142,15 @@ func TestRealPiAnsweredByHuman(t *testing.T) {
 	model := pi.StartModel(t)
 	b := newBench(t, model, nil, `{"bash": {"*": "ask"}}`)
 	script := model.Script(pi.Bash("printf once > once; printf twice > twice"), pi.Bash("touch never"))
-	c := console.Start(t, console.Options{Dir: b.Work, Env: b.env(), Columns: 120, Rows: 50},
+	c := screen.Start(t, screen.Options{Dir: b.Work, Env: b.env(), Columns: 130, Rows: 50},
 		b.spawn([]string{"--mode", "auto_accept_edits"}, b.Print(script.Prompt())...)...)
-	c.Shows(t, patience, "printf once > once")
+	c.Shows(t, patience, "printf once >once", "printf twice >twice")
 	if _, err := os.Stat(filepath.Join(b.Work, "once")); err == nil {
 		t.Error("the command ran before it was allowed")
 	}
-	answer(t, c, "y")
+	answer(t, c, "y", "printf once >once")
 	c.Shows(t, patience, "touch never")
-	answer(t, c, "n")
+	answer(t, c, "n", "touch never")
 	if status := c.Status(t, patience); status != 0 {
 		t.Errorf("exit status %d", status)
 	}
@@ -143,14 +172,6 @@ func TestRealPiAnsweredByHuman(t *testing.T) {
 	if asked != 2 {
 		t.Errorf("a human was asked %d times for two commands", asked)
 	}
-}
-
-// answer presses a key until the dialog takes it: keys that were typed before the
-// dialog was drawn are not meant for it.
-func answer(t *testing.T, c *console.Console, key string) {
-	t.Helper()
-	time.Sleep(time.Second)
-	c.Type(t, key)
 }
 
 // TestRealPiCommandIsConfined: what a real Pi runs through our shell link cannot
@@ -235,10 +256,10 @@ func TestRealPiGrandchild(t *testing.T) {
 	if err := os.WriteFile(middle, []byte("#!/bin/sh\nexec "+b.binary+" spawn --agent scout -- pi -p '"+script.Prompt()+"'\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	c := console.Start(t, console.Options{Dir: b.Work, Env: b.env(), Columns: 120, Rows: 50},
+	c := screen.Start(t, screen.Options{Dir: b.Work, Env: b.env(), Columns: 130, Rows: 50},
 		b.spawn([]string{"--mode", "auto_accept_edits", "--agent", "lead"}, middle)...)
 	c.Shows(t, patience, "touch from-below", "lead", "scout")
-	answer(t, c, "y")
+	answer(t, c, "y", "touch from-below")
 	if status := c.Status(t, patience); status != 0 {
 		t.Errorf("exit status %d", status)
 	}

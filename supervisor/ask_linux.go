@@ -81,9 +81,41 @@ func (t *tree) live(ctx context.Context, w *wish, q control.Question) (liveAnswe
 			out.grant.Network = true
 		case keyOff:
 			out.grant.SandboxOff = true
+		default:
+			for i, e := range w.paths() {
+				if key == pathKey(i) {
+					out.grant.Paths = append(out.grant.Paths, e)
+				}
+			}
 		}
 	}
 	return out, nil
+}
+
+const maxPaths = 9
+
+func pathKey(i int) string { return string(rune('1' + i)) }
+
+// paths are what of the file system the text names outside what is open, and
+// which a human may open for this one run.
+func (w *wish) paths() []policy.Entry {
+	if w.analysis == nil || w.s == nil || !w.s.restricted() {
+		return nil
+	}
+	var out []policy.Entry
+	add := func(path string, access policy.Access, open, may func(string) bool) {
+		if len(out) < maxPaths && !open(path) && may(path) {
+			out = append(out, policy.Entry{Path: path, Access: access, Provenance: policy.ProvenanceComposer})
+		}
+	}
+	s := w.s.snap
+	for _, p := range w.analysis.Needs.Writes {
+		add(p, policy.AccessWrite, s.Open.CanWrite, s.Ceiling.CanWrite)
+	}
+	for _, p := range w.analysis.Needs.Reads {
+		add(p, policy.AccessRead, s.Open.CanRead, s.Ceiling.CanRead)
+	}
+	return out
 }
 
 // question is what a human is shown: the record, why it is asked, and what an
@@ -160,6 +192,9 @@ func (t *tree) offers(w *wish, q *control.Question) {
 	if o.WorkspaceWrite {
 		q.Offers = append(q.Offers, control.Offer{Key: keyWorkspace, Name: "workspace", Sentence: "write files in " + w.s.snap.Sandbox.Workspace, On: true, Changeable: true})
 	}
+	for i, e := range w.paths() {
+		q.Offers = append(q.Offers, control.Offer{Key: pathKey(i), Name: "path", Sentence: string(e.Access) + " " + e.Path, On: true, Changeable: true})
+	}
 	switch {
 	case o.Network:
 		q.Offers = append(q.Offers, control.Offer{Key: keyNetwork, Name: "network", Sentence: "reach every host, for this one run", On: needs.Network, Changeable: true})
@@ -211,6 +246,9 @@ func grantWords(g policy.GrantVector) []string {
 	}
 	if g.SandboxOff {
 		out = append(out, "no sandbox")
+	}
+	for _, e := range g.Paths {
+		out = append(out, string(e.Access)+" "+e.Path)
 	}
 	return out
 }

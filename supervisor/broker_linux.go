@@ -526,7 +526,7 @@ func (t *tree) itself(w *wish) bool {
 // commandLine is the record's command as one line, for humans and for patterns.
 func commandLine(r policy.Record) string {
 	if r.Text != "" {
-		return r.Text
+		return strings.TrimSuffix(r.Text, "\n")
 	}
 	return shell.Quote(r.Argv)
 }
@@ -645,6 +645,10 @@ func (t *tree) run(ctx context.Context, w *wish, out outcome, conn *control.Conn
 	select {
 	case started <- c:
 	default:
+	}
+	if ctx.Err() != nil {
+		// The client went just before it could be told what it had started.
+		c.end(int(sigTERM), int(stopGrace/time.Millisecond))
 	}
 	if w.agent {
 		t.mu.Lock()

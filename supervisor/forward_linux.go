@@ -271,15 +271,18 @@ func (f *forwarder) ask(ctx context.Context, s *session, q control.Question, w *
 	out := liveAnswer{decision: "deny", reason: d.Reason, who: "the parent session", byWord: "parent", by: d.DecidedBy}
 	if d.Approved {
 		out.decision = "allow_once"
-		out.grant = preselected(q)
+		out.grant = preselected(w, q)
 	}
 	return out, nil
 }
 
 // preselected is the grant vector as the question offered it: a parent can say
 // yes or no, and change no line. It never turns the sandbox off.
-func preselected(q control.Question) policy.GrantVector {
+func preselected(w *wish, q control.Question) policy.GrantVector {
 	var g policy.GrantVector
+	if w != nil {
+		g.Paths = w.paths()
+	}
 	for _, o := range q.Offers {
 		switch {
 		case !o.On || o.Strong:

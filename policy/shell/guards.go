@@ -59,6 +59,10 @@ func (g *guard) check(z *analyzer, u *Unit, c call) {
 		if w.lit {
 			s = w.val
 		}
+		if !w.lit && g.openOption(s) && g.dynamic && !z.numericTail(w) {
+			u.floor(floorExecutes, "a computed option may be one by which "+u.head+" runs or writes something")
+			continue
+		}
 		if contains(g.execWord, s) {
 			u.floor(floorExecutes, u.head+" "+s+" runs a program", s)
 			continue
@@ -67,7 +71,7 @@ func (g *guard) check(z *analyzer, u *Unit, c call) {
 			u.floor(floorWrites, u.head+" "+s+" changes files", s)
 			continue
 		}
-		if s == "--" {
+		if s == "--" && w.lit {
 			break
 		}
 		if strings.HasPrefix(s, "--") || g.single && strings.HasPrefix(s, "-") {
@@ -104,6 +108,33 @@ func (g *guard) check(z *analyzer, u *Unit, c call) {
 			}
 		}
 	}
+}
+
+// openOption reports whether the known beginning of a word may still become any
+// option.
+func (g *guard) openOption(s string) bool {
+	if s == "" || s[0] != '-' || strings.Contains(s, "=") {
+		return false
+	}
+	if strings.HasPrefix(s, "--") || g.single || g.writeWord != nil {
+		return true
+	}
+	for i := 1; i < len(s); i++ {
+		if strings.IndexByte(g.values, s[i]) >= 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// numericTail reports whether what is not known of a word is a number.
+func (z *analyzer) numericTail(w word) bool {
+	for _, name := range w.vars {
+		if !z.numeric(name) {
+			return false
+		}
+	}
+	return len(w.vars) > 0
 }
 
 func contains(list []string, s string) bool {

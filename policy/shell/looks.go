@@ -191,6 +191,8 @@ func lookNames(z *analyzer, u *Unit, c call) env {
 		case !w.lit && w.prefix == "" && (u.head == "unset" || u.head == "printf" || u.head == "test" || u.head == "[") && z.mayBeSubscript(w):
 			u.Transparent = false
 			u.floor(floorShellState, u.head+" evaluates a name that is computed")
+		case u.head == "unset" && w.is("PATH"):
+			u.floor(floorShellState, "without a search path programs of this directory run")
 		case w.known() && isName(w.val):
 			if why := dangerousName(w.val, word{}); why != "" && u.head != "unset" && u.head != "test" && u.head != "[" {
 				u.floor(floorAssign, w.val+" is set: "+why)
@@ -244,7 +246,7 @@ func lookSed(z *analyzer, u *Unit, c call) env {
 			script(o.val)
 		case "f", "file":
 			given = true
-			z.runsScript(u, o.val, c.e)
+			z.scriptOption(u, o.val, c.e)
 		}
 	}
 	if !given && len(rest) > 0 {
@@ -259,6 +261,15 @@ func lookSed(z *analyzer, u *Unit, c call) env {
 	return c.e
 }
 
+// scriptOption is a file of code named by an option.
+func (z *analyzer) scriptOption(u *Unit, w word, e env) {
+	if _, stream := descriptor(w.val, e); stream || !w.known() {
+		u.floor(floorInline, "the code that "+u.head+" reads is not judged", u.head+" -f")
+		return
+	}
+	z.runsScript(u, w, e)
+}
+
 func lookAwk(z *analyzer, u *Unit, c call) env {
 	g := grammar{flags: "bcCdghIknNoOprPsStV", values: "Ffveil", long: longs("field-separator= file= assign= source= include= load= csv posix traditional re-interval sandbox version lint")}
 	opts, rest, ok := g.parse(c.words[1:])
@@ -271,7 +282,7 @@ func lookAwk(z *analyzer, u *Unit, c call) env {
 		switch o.name {
 		case "f", "file", "i", "include":
 			given = true
-			z.runsScript(u, o.val, c.e)
+			z.scriptOption(u, o.val, c.e)
 		case "e", "source":
 			given = true
 			rest = append([]word{o.val}, rest...)

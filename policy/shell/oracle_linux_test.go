@@ -387,18 +387,6 @@ func (g *generator) mutate(s string) string {
 	return s
 }
 
-// oracleSeeds are all texts of the tables.
-func oracleSeeds(t testing.TB) []string {
-	var out []string
-	for _, c := range readLines[tableCase](t, "testdata/commands.jsonl") {
-		out = append(out, c.Command)
-	}
-	for _, c := range readLines[everydayCase](t, "testdata/everyday.jsonl") {
-		out = append(out, c.Command)
-	}
-	return out
-}
-
 // TestOracle: whatever bash runs is in the enumeration or the verdict is no
 // allow, and the canonical text of what is allowed runs the same programs.
 func TestOracle(t *testing.T) {

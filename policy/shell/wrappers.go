@@ -338,6 +338,9 @@ func descriptor(p string, e env) (stdin, bool) {
 			return stdin{kind: stdinOpaque}, true
 		}
 	}
+	if strings.HasPrefix(p, "/proc/") || strings.HasPrefix(p, "/dev/") {
+		return stdin{kind: stdinOpaque}, true
+	}
 	return stdin{}, false
 }
 
