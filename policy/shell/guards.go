@@ -36,15 +36,15 @@ func (g *guard) check(z *analyzer, u *Unit, c call) {
 		}
 		ws = ws[1:]
 	}
-	skip := false
+	skip := 0
 	for i, w := range ws {
 		for _, s := range g.contains {
 			if strings.Contains(w.typed, s) || strings.Contains(w.val, s) {
 				u.floor(floorExecutes, u.head+" runs a program named in its arguments", s)
 			}
 		}
-		if skip {
-			skip = false
+		if skip > 0 {
+			skip-- // the value of an option
 			continue
 		}
 		if !w.lit {
@@ -83,11 +83,14 @@ func (g *guard) check(z *analyzer, u *Unit, c call) {
 			}
 			continue
 		}
+		bare := false
 		if len(s) < 2 || s[0] != '-' {
 			if !(g.bare && i == 0) || s == "" {
 				continue
 			}
-			s = "-" + s
+			// The letters of tar's first word take their values from the words
+			// after it, in order.
+			bare, s = true, "-"+s
 		}
 		for j := 1; j < len(s); j++ {
 			l := s[j : j+1]
@@ -100,9 +103,12 @@ func (g *guard) check(z *analyzer, u *Unit, c call) {
 				break
 			}
 			if strings.Contains(g.values, l) {
-				skip = j+1 == len(s) && !g.bare
-				if g.bare {
+				if bare {
+					skip++
 					continue
+				}
+				if j+1 == len(s) {
+					skip = 1
 				}
 				break
 			}

@@ -2,6 +2,7 @@ package shell
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/getpioneer/pioneer-super/policy"
@@ -231,13 +232,15 @@ func lookSed(z *analyzer, u *Unit, c call) env {
 	given := false
 	script := func(w word) {
 		given = true
-		if !w.known() && !w.glob {
-			// The parts that are known still show what the script is.
+		scripts, ok := z.possible(w)
+		if !ok {
 			u.floor(floorExecutes, "the script of "+u.head+" is computed")
 			return
 		}
-		if why := sedRuns(w.val); why != "" {
-			u.floor(floorExecutes, u.head+": "+why)
+		for _, s := range scripts {
+			if why := sedRuns(s); why != "" {
+				u.floor(floorExecutes, u.head+": "+why)
+			}
 		}
 	}
 	for _, o := range opts {
@@ -259,6 +262,51 @@ func lookSed(z *analyzer, u *Unit, c call) env {
 		}
 	}
 	return c.e
+}
+
+// possible returns every value that a word may have, as far as the text shows
+// them all: digits stand for any number.
+func (z *analyzer) possible(w word) ([]string, bool) {
+	if w.lit {
+		return []string{w.val}, true
+	}
+	if len(w.vars) == 0 || w.multi {
+		return nil, false
+	}
+	out := []string{w.typed}
+	// Longer names first, so that $x does not eat the beginning of $xy.
+	names := slices.Clone(w.vars)
+	slices.SortFunc(names, func(a, b string) int { return len(b) - len(a) })
+	for _, name := range names {
+		values := []string{"1"}
+		if !z.numeric(name) {
+			v := z.vars[name]
+			if v == nil || v.unknown || v.temp || len(v.values) == 0 {
+				return nil, false
+			}
+			values = v.values
+		}
+		if name == "" {
+			return nil, false
+		}
+		var next []string
+		for _, s := range out {
+			for _, val := range values {
+				if len(next) < 256 && !strings.Contains(val, "$") {
+					next = append(next, expandOne(s, name, val))
+				} else {
+					return nil, false
+				}
+			}
+		}
+		out = next
+	}
+	for _, s := range out {
+		if strings.Contains(s, "$(") || strings.Contains(s, "`") {
+			return nil, false
+		}
+	}
+	return out, true
 }
 
 // scriptOption is a file of code named by an option.
@@ -294,12 +342,15 @@ func lookAwk(z *analyzer, u *Unit, c call) env {
 		if len(rest) == 0 {
 			return c.e
 		}
-		if !rest[0].known() && !rest[0].glob {
+		programs, ok := z.possible(rest[0])
+		if !ok {
 			u.floor(floorExecutes, "the program of "+u.head+" is computed")
 			return c.e
 		}
-		if why := awkRuns(rest[0].val); why != "" {
-			u.floor(floorExecutes, u.head+": "+why)
+		for _, p := range programs {
+			if why := awkRuns(p); why != "" {
+				u.floor(floorExecutes, u.head+": "+why)
+			}
 		}
 	}
 	return c.e

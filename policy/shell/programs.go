@@ -207,8 +207,13 @@ var globals = map[string]*grammar{
 func (z *analyzer) resolve(u *Unit, word string, c call) {
 	p := programs[word]
 	switch {
-	case !c.noShell && z.funcs[word]:
+	case !c.noShell && !c.noFuncs && z.funcs[word]:
+		// Before its definition, and where that was not reached, the name is a
+		// program.
 		u.Resolution = "function"
+		if z.o.Resolver != nil {
+			u.File, u.Changeable, _ = z.o.Resolver.Lookup(word)
+		}
 		return
 	case !c.noShell && p != nil && p.builtin, word == "command" || word == "builtin" || word == "exec" || word == "eval":
 		u.Resolution = "builtin"

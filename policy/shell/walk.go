@@ -277,10 +277,16 @@ func (z *analyzer) finish(text string) {
 	a := z.a
 	for _, name := range z.arith {
 		v := z.vars[name]
-		if v == nil {
-			continue // the environment's, which is judged where it is given
+		var env string
+		if z.o.Env != nil {
+			if s, ok := z.o.Env(name); ok {
+				env = s
+			}
 		}
-		runs := v.unknown && !v.number
+		if v == nil {
+			v = &variable{} // only the environment's
+		}
+		runs := v.unknown && !v.number || strings.ContainsAny(env, "$`")
 		for _, s := range v.values {
 			runs = runs || strings.ContainsAny(s, "$`")
 		}

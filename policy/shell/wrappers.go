@@ -75,11 +75,15 @@ func (z *analyzer) envAssigns(rest []word) []word {
 
 // inner judges the command that a wrapper runs.
 func (z *analyzer) inner(at int, c call, rest []word) {
+	c.noShell = true
+	z.innerCall(at, c, rest)
+}
+
+func (z *analyzer) innerCall(at int, c call, rest []word) {
 	c.words = rest
 	c.e = wrapped(c.e, z.a.Units[at].head)
 	c.assigns = nil
 	c.peeled++
-	c.noShell = true
 	z.call(c)
 	z.executed(at)
 }
@@ -446,7 +450,6 @@ func commandPeel(z *analyzer, at int, c call) {
 		}
 		return
 	}
-	c.noShell = true // no functions
 	z.builtinInner(at, c, rest)
 }
 
@@ -462,7 +465,8 @@ func builtinPeel(z *analyzer, at int, c call) {
 
 // builtinInner judges a command that stays in this shell.
 func (z *analyzer) builtinInner(at int, c call, rest []word) {
-	z.inner(at, c, rest)
+	c.noFuncs = true
+	z.innerCall(at, c, rest)
 }
 
 func execPeel(z *analyzer, at int, c call) {
@@ -520,6 +524,9 @@ func replaced(ws []word, mark, prefix string) []word {
 }
 
 func envAfter(z *analyzer, at int, c *call, opts []opt, rest []word) ([]word, bool) {
+	if len(rest) > 0 && rest[0].is("-") {
+		rest = rest[1:] // the old spelling of -i
+	}
 	if o, ok := find(opts, "C", "chdir"); ok {
 		c.e.dirs = chdir(c.e.dirs, o.val)
 		z.pathUse(o.val, false, "cd", "env", c.e, true)
