@@ -170,17 +170,17 @@ func (im *importing) claudePath(text, name, spec string, bare bool, action polic
 			patterns, exact, action, rank = []string{"*"}, true, policy.Ask, 2
 		}
 	}
+	inexact := false
 	if !exact {
-		if action == policy.Allow {
-			im.note(at, text, `narrowed to ask: "*" also matches "/" here, so that more would be allowed`)
-			action, rank = policy.Ask, 2
+		if inexact = action == policy.Allow; inexact {
+			action = policy.Ask
 		} else {
 			im.note(at, text, `wider here: "*" also matches "/"`)
 		}
 	}
 	for _, s := range surfaces {
 		for _, p := range patterns {
-			im.add(rule{surface: s, pattern: p, action: action, rank: rank, at: at, source: text})
+			im.add(rule{surface: s, pattern: p, action: action, rank: rank, at: at, source: text, inexact: inexact})
 		}
 	}
 }

@@ -10,6 +10,10 @@ import (
 // maxAlternatives bounds the commands that one rule is written out to.
 const maxAlternatives = 200
 
+// quotedCharacters are those that a command has in quotes, or that are wildcards
+// of ours; NUL stands for a space inside a word.
+const quotedCharacters = "\x00*?\"'\\$`\n\t;&|<>(){}~#"
+
 // codex reads a .rules file: calls with literal arguments. The strictest of all
 // rules that match decides there.
 func (im *importing) codex(f File) error {
@@ -128,6 +132,8 @@ func (im *importing) prefixRule(s *scanner, at int, args map[string]literal) err
 		var next []string
 		for _, p := range prefixes {
 			for _, w := range words {
+				// A space inside a word is no space between words.
+				w = strings.ReplaceAll(w, " ", "\x00")
 				next = append(next, strings.TrimPrefix(p+" "+w, " "))
 			}
 		}
@@ -139,14 +145,15 @@ func (im *importing) prefixRule(s *scanner, at int, args map[string]literal) err
 	source := "prefix_rule " + strings.Join(shown, " ")
 	var patterns []string
 	for _, p := range prefixes {
-		if strings.ContainsAny(p, "*?\"'\\$`\n\t;&|<>(){}~#") {
+		if strings.ContainsAny(p, quotedCharacters) || strings.HasSuffix(p, " ") || strings.Contains(p, "  ") {
 			if action == policy.Allow {
+				p = strings.ReplaceAll(p, "\x00", " ")
 				im.note(im.at(at), source, "left out: %q has characters that are quoted in a command or are wildcards here", p)
 				continue
 			}
 			// What stands in the place of the odd characters may be anything.
 			p = strings.Map(func(r rune) rune {
-				if strings.ContainsRune("*?\"'\\$`\n\t;&|<>(){}~#", r) {
+				if strings.ContainsRune(quotedCharacters, r) {
 					return '*'
 				}
 				return r

@@ -244,29 +244,52 @@ func (im *importing) geminiCommands(at place, source string, t map[string]litera
 	}
 	switch {
 	case regex != "":
-		// The expression is anchored at the start alone.
-		literal := strings.TrimPrefix(regex, "^")
-		if i := strings.IndexAny(literal, `\.+*?()|[]{}^$`); i >= 0 {
-			rest := literal[i:]
-			literal = literal[:i]
-			if rest != ".*" && rest != ".*$" {
-				if rest[0] == '?' || rest[0] == '*' || rest[0] == '{' {
-					literal = literal[:max(0, len(literal)-1)]
-				}
-				if action == policy.Allow {
-					im.note(at, source, "left out: the expression %q is no plain prefix", regex)
-					return
-				}
-				im.note(at, source, "carried as an ask for %q: the expression %q is no plain prefix", literal+"*", regex)
-				if strings.Contains(rest, "|") && !strings.HasPrefix(rest, "(") {
-					literal = ""
-				}
-				add("bash", literal+"*", policy.Ask)
-				return
-			}
+		patterns, exact := commandRegex(regex)
+		if !exact && action == policy.Allow {
+			im.note(at, source, "left out: the expression %q is no plain prefix", regex)
+			return
 		}
-		add("bash", literal+"*", action)
+		if !exact {
+			im.note(at, source, "carried as an ask for %q: the expression %q is no plain prefix", patterns[0], regex)
+			action = policy.Ask
+		}
+		for _, p := range patterns {
+			add("bash", p, action)
+		}
 	case len(prefixes) == 0:
 		add("bash", "*", action)
 	}
+}
+
+const regexSpecials = `\.+*?()|[]{}^$`
+
+// commandRegex turns an expression that is anchored at the start alone into
+// patterns: a literal prefix, or one with alternatives behind it. Where it is
+// neither, the one pattern is a prefix that everything it matches starts with.
+func commandRegex(regex string) (patterns []string, exact bool) {
+	literal := strings.TrimPrefix(regex, "^")
+	i := strings.IndexAny(literal, regexSpecials)
+	if i < 0 {
+		return []string{literal + "*"}, true
+	}
+	literal, rest := literal[:i], literal[i:]
+	anything := func(s string) bool { return s == "" || s == ".*" || s == ".*$" }
+	if anything(rest) {
+		return []string{literal + "*"}, true
+	}
+	if group, ok := strings.CutPrefix(rest, "("); ok {
+		inside, after, closed := strings.Cut(strings.TrimPrefix(group, "?:"), ")")
+		if closed && anything(after) && !strings.ContainsAny(strings.ReplaceAll(inside, "|", ""), regexSpecials) {
+			for _, one := range strings.Split(inside, "|") {
+				patterns = append(patterns, literal+one+"*")
+			}
+			return patterns, true
+		}
+	}
+	if strings.ContainsRune(rest, '|') && rest[0] != '(' {
+		literal = "" // another alternative may start anyhow
+	} else if strings.IndexByte("?*{", rest[0]) >= 0 && literal != "" {
+		literal = literal[:len(literal)-1]
+	}
+	return []string{literal + "*"}, false
 }

@@ -188,6 +188,8 @@ type rule struct {
 	at   place
 	// source is the rule as it is written there.
 	source string
+	// inexact is an allow whose pattern is wider here: it became an ask.
+	inexact bool
 }
 
 type place struct {
@@ -203,7 +205,10 @@ type importing struct {
 }
 
 func (im *importing) note(at place, source, format string, args ...any) {
-	im.notes = append(im.notes, Note{at.file, at.line, at.column, source, fmt.Sprintf(format, args...)})
+	// One rule there may be several here.
+	if n := (Note{at.file, at.line, at.column, source, fmt.Sprintf(format, args...)}); !slices.Contains(im.notes, n) {
+		im.notes = append(im.notes, n)
+	}
 }
 
 // add takes a rule; a pattern that no policy may hold is a note.
@@ -260,6 +265,9 @@ func (im *importing) guards() []rule {
 		if d.action != policy.Deny || d.surface == "*" {
 			continue
 		}
+		if slices.ContainsFunc(out, func(r rule) bool { return r.surface == d.surface && r.pattern == d.pattern }) {
+			continue
+		}
 		if !slices.ContainsFunc(im.rules, func(r rule) bool { return r.rank > d.rank && r.action != policy.Deny && r.meets(d) }) {
 			out = append(out, *d)
 		}
@@ -279,6 +287,12 @@ func (im *importing) settle() {
 				im.note(s.at, s.source, "left out: in %s %s (line %d, %s) always decides before it", im.title, other.source, other.at.line, other.action)
 			}
 			continue
+		}
+		if s.inexact {
+			if slices.ContainsFunc(im.rules, func(r rule) bool { return !r.inexact && r.action == policy.Allow && r.covers(&s) }) {
+				continue // another rule allows all of it anyway
+			}
+			im.note(s.at, s.source, `narrowed to ask: "*" also matches "/" here, so that more would be allowed`)
 		}
 		for j := range im.rules {
 			r := &im.rules[j]
