@@ -309,7 +309,11 @@ func (t *tree) agentEnvironment(w *wish, s *session) []string {
 	if path == "" {
 		path = "/usr/local/bin:/usr/bin:/bin"
 	}
-	env = withEnv(env, "PATH="+path+":"+t.links.bin)
+	path += ":" + t.links.bin
+	if w.adapter != nil && w.adapter.Path != nil {
+		path = strings.Join(append([]string{path}, w.adapter.Path(getter(s.base))...), ":")
+	}
+	env = withEnv(env, "PATH="+path)
 	if !interactive(w) {
 		env = withEnv(env, "PI_IS_SUBAGENT=1", "PI_SUBAGENT_PARENT_SESSION="+s.channel)
 	}
