@@ -1,0 +1,460 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/getpioneer/pioneer-super/cmd/pioneer-super/terminal"
+	"github.com/getpioneer/pioneer-super/forwarding/prompt"
+	"github.com/getpioneer/pioneer-super/registry"
+	"github.com/getpioneer/pioneer-super/sandbox"
+	"github.com/getpioneer/pioneer-super/supervisor/control"
+	"github.com/getpioneer/pioneer-super/supervisor/keeper"
+	"github.com/getpioneer/pioneer-super/supervisor/reaper"
+)
+
+// fixedControl is where a session's control directory appears inside a sandbox
+// that mounts it.
+const fixedControl = "/run/pioneer-super/ctl.d/ctl"
+
+var errNoTree = errors.New("no tree: this process is not below a running pioneer-super")
+
+// deadTree says that there is evidence of a tree which has ended.
+type deadTree struct{ id string }
+
+func (d deadTree) Error() string {
+	return "the tree " + d.id + ", which this process was started in, has ended"
+}
+
+// findTree connects to the tree that this process belongs to: by the inherited
+// descriptor, the socket's name, the control directory's fixed place, then the
+// registry by the ancestors of this process. Evidence of a tree that lives and
+// cannot be reached is an error, never a silent new root.
+func findTree(places registry.Places) (*control.Conn, error) {
+	var tried []error
+	if fd, ok := os.LookupEnv("PIONEER_SUPER_FD"); ok {
+		n, err := strconv.Atoi(fd)
+		if err != nil || n < 3 || n > 1<<20 {
+			return nil, fmt.Errorf("PIONEER_SUPER_FD=%q: expected the number of a descriptor", fd)
+		}
+		conn, err := openChannel(n)
+		if err == nil {
+			return conn, nil
+		}
+		tried = append(tried, fmt.Errorf("descriptor %d (PIONEER_SUPER_FD): %w", n, err))
+	}
+	for _, path := range []string{os.Getenv("PIONEER_SUPER_SOCKET"), fixedControl} {
+		if path == "" || path == fixedControl && !exists(path) {
+			continue
+		}
+		conn, err := control.Dial(path)
+		if err == nil {
+			if conn, err = greet(conn); err == nil {
+				return conn, nil
+			}
+			return nil, err
+		}
+		tried = append(tried, err)
+	}
+	id := os.Getenv("PIONEER_SUPER_TREE")
+	if path, tree := byAncestry(places); tree != "" {
+		id = tree
+		if path != "" {
+			conn, err := control.Dial(path)
+			if err == nil {
+				return greet(conn)
+			}
+			tried = append(tried, err)
+		}
+	}
+	if id == "" && len(tried) == 0 {
+		return nil, errNoTree
+	}
+	if id != "" {
+		if tree, err := registry.Open(places, id); err == nil {
+			alive, err := tree.Alive()
+			tree.Close()
+			if err == nil && !alive {
+				return nil, deadTree{id}
+			}
+		} else if len(tried) == 0 || errors.Is(err, os.ErrNotExist) && !belowKeeper() {
+			return nil, deadTree{id}
+		}
+	} else if !belowKeeper() {
+		return nil, deadTree{"(unnamed)"}
+	}
+	return nil, fmt.Errorf("the tree %s lives but cannot be reached (%w); a program in between may have closed the descriptor", id, errors.Join(tried...))
+}
+
+func exists(path string) bool { _, err := os.Lstat(path); return err == nil }
+
+func openChannel(n int) (*control.Conn, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(n, &st); err != nil {
+		return nil, err
+	}
+	// A copy: what this process starts keeps the number.
+	dup, err := unix.FcntlInt(uintptr(n), unix.F_DUPFD_CLOEXEC, 3)
+	if err != nil {
+		return nil, err
+	}
+	packet, err := control.NewPacket(os.NewFile(uintptr(dup), "supervisor"))
+	if err != nil {
+		return nil, err
+	}
+	defer packet.Close()
+	conn, err := packet.Open()
+	if err != nil {
+		return nil, err
+	}
+	return greet(conn)
+}
+
+// byAncestry looks in the registry for the living tree that this process stands
+// in by its ancestors, and for its session's socket.
+func byAncestry(places registry.Places) (socket, tree string) {
+	chain, _ := reaper.Ancestors(os.Getppid(), func(int) bool { return false })
+	above := make([]registry.Process, len(chain))
+	for i, p := range chain {
+		above[i] = registry.Process{PID: p.PID, Start: p.Start}
+	}
+	standing, found, _ := registry.Above(places, above)
+	if !found {
+		// A keeper of a tree in another state directory is evidence all the same.
+		for _, p := range chain {
+			if id := keeperTree(p.PID); id != "" {
+				return "", id
+			}
+		}
+		return "", ""
+	}
+	if standing.Session == "" {
+		return "", standing.Tree
+	}
+	return filepath.Join(standing.RunDir, "s", standing.Session, "ctl.d", "ctl"), standing.Tree
+}
+
+// keeperTree returns the tree whose keeper that process is.
+func keeperTree(pid int) string {
+	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	if err != nil {
+		return ""
+	}
+	words := splitNUL(line)
+	if len(words) == 2 && words[0] == keeper.KeeperName {
+		return words[1]
+	}
+	return ""
+}
+
+func splitNUL(b []byte) []string {
+	var out []string
+	start := 0
+	for i, c := range b {
+		if c == 0 {
+			out = append(out, string(b[start:i]))
+			start = i + 1
+		}
+	}
+	return out
+}
+
+func belowKeeper() bool {
+	chain, _ := reaper.Ancestors(os.Getpid(), func(int) bool { return false })
+	for _, p := range chain {
+		if keeperTree(p.PID) != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// greet exchanges versions.
+func greet(conn *control.Conn) (*control.Conn, error) {
+	if err := conn.Send(control.Message{Hello: &control.Hello{Protocol: control.Protocol, Build: build()}}); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	conn.Unix().SetReadDeadline(time.Now().Add(10 * time.Second))
+	defer conn.Unix().SetReadDeadline(time.Time{})
+	var m control.Message
+	if err := conn.Recv(&m); err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("the supervisor did not answer: %w", err)
+	}
+	switch {
+	case m.Result != nil:
+		conn.Close()
+		return nil, errors.New(m.Result.Reason)
+	case m.Hello == nil:
+		conn.Close()
+		return nil, errors.New("the supervisor did not say its version")
+	case m.Hello.Protocol != control.Protocol:
+		conn.Close()
+		return nil, fmt.Errorf("this is protocol %d (build %s), the tree's supervisor speaks %d (build %s)", control.Protocol, build(), m.Hello.Protocol, m.Hello.Build)
+	}
+	return conn, nil
+}
+
+// wish makes the request of a command from what this process has.
+func wish(op string, cwd string) (*control.Request, error) {
+	dir, err := directory(cwd)
+	if err != nil {
+		return nil, err
+	}
+	mask := unix.Umask(0)
+	unix.Umask(mask)
+	r := &control.Request{ID: registry.NewRequestID(), Op: op, Command: &control.Command{Dir: dir, Env: os.Environ(), Umask: mask}}
+	for i := range 3 {
+		kind, err := sandbox.StreamKind(i)
+		if err != nil {
+			return nil, fmt.Errorf("descriptor %d: %w", i, err)
+		}
+		r.Command.Streams[i] = string(kind)
+	}
+	return r, nil
+}
+
+func directory(cwd string) (string, error) {
+	if cwd == "" {
+		return os.Getwd()
+	}
+	dir, err := filepath.Abs(cwd)
+	if err != nil {
+		return "", err
+	}
+	st, err := os.Stat(dir)
+	if err != nil {
+		return "", fmt.Errorf("--cwd: %w", err)
+	}
+	if !st.IsDir() {
+		return "", fmt.Errorf("--cwd %s: expected a directory", cwd)
+	}
+	return dir, nil
+}
+
+// client runs one request to its end: it holds the streams and the terminal,
+// forwards signals, and believes the status that it is told.
+type client struct {
+	conn  *control.Conn
+	human *terminal.Human // nil: this client owns no terminal
+	// questions takes what a human endpoint is asked; nil for any other client.
+	questions func(control.Message)
+
+	mu    sync.Mutex
+	wires *control.Conn // to the keeper, once it has the streams
+	stops int
+}
+
+// run sends r and returns how it ended. ok is false when the supervisor was lost.
+func (c *client) run(r *control.Request, files ...*os.File) (result control.Result, ok bool) {
+	if err := c.conn.Send(control.Message{Request: r}, files...); err != nil {
+		return control.Result{Exit: 125, Class: control.ClassFailed, Reason: "the supervisor is gone: " + err.Error()}, false
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGTSTP, unix.SIGCONT)
+	defer signal.Stop(signals)
+	go c.forward(ctx, signals)
+	relay := make(chan struct{})
+	close(relay)
+	for {
+		var m control.Message
+		got, err := c.conn.RecvFiles(&m, 1)
+		if err != nil {
+			return control.Result{Exit: 125, Class: control.ClassFailed, Reason: "the supervisor is gone"}, false
+		}
+		switch {
+		case m.Start != nil && len(got) == 1:
+			relay = make(chan struct{})
+			go c.hand(ctx, r, got[0], relay)
+		case m.Notice != nil:
+			c.notice(m.Notice.Text)
+		case m.Question != nil, m.Withdraw != nil:
+			if c.questions != nil {
+				c.questions(m)
+			}
+		case m.Result != nil:
+			// What the command wrote to its terminal is shown before this leaves; a
+			// background process may hold the terminal open for ever.
+			select {
+			case <-relay:
+			case <-time.After(200 * time.Millisecond):
+			}
+			return *m.Result, true
+		}
+	}
+}
+
+func (c *client) notice(text string) {
+	if c.human != nil {
+		c.human.Notice(text)
+		return
+	}
+	warn("%s", prompt.Visible(text))
+}
+
+// hand gives the streams and the directory to the keeper, and relays the
+// pseudo-terminal that it gives back.
+func (c *client) hand(ctx context.Context, r *control.Request, socket *os.File, done chan<- struct{}) {
+	defer close(done)
+	conn, err := control.FromFile(socket)
+	if err != nil {
+		return
+	}
+	dir, err := os.OpenFile(r.Command.Dir, unix.O_PATH|unix.O_DIRECTORY, 0)
+	if err != nil {
+		conn.Close()
+		warn("%v", err)
+		return
+	}
+	h := keeper.Hand{Streams: r.Command.Streams}
+	for fd := range 3 {
+		if size, err := unix.IoctlGetWinsize(fd, unix.TIOCGWINSZ); err == nil {
+			h.Rows, h.Cols = size.Row, size.Col
+			break
+		}
+	}
+	err = conn.Send(h, os.Stdin, os.Stdout, os.Stderr, dir)
+	dir.Close()
+	if err != nil {
+		conn.Close()
+		return
+	}
+	var taken keeper.Wire
+	files, err := conn.RecvFiles(&taken, 1)
+	if err != nil {
+		conn.Close()
+		return
+	}
+	c.mu.Lock()
+	c.wires = conn
+	c.mu.Unlock()
+	go c.listen(conn)
+	if len(files) == 1 {
+		c.relay(ctx, r, files[0])
+	}
+}
+
+// listen hears from the keeper that the command was stopped by its terminal: then
+// this client stops as well, so that the shell above gets its prompt.
+func (c *client) listen(conn *control.Conn) {
+	for {
+		var w keeper.Wire
+		if conn.Recv(&w) != nil {
+			return
+		}
+		if w.Stopped {
+			c.suspend()
+		}
+	}
+}
+
+func (c *client) suspend() {
+	if c.human != nil {
+		// It puts the terminal back first.
+		unix.Kill(os.Getpid(), unix.SIGTSTP)
+		return
+	}
+	unix.Kill(os.Getpid(), unix.SIGSTOP)
+}
+
+// relay carries bytes between the command's terminal and this one. Keys are read
+// only where this client's own standard input is the terminal.
+func (c *client) relay(ctx context.Context, r *control.Request, master *os.File) {
+	defer master.Close()
+	keys := r.Command.Streams[0] == string(sandbox.KindTerminal)
+	if keys && c.human != nil {
+		c.human.Relay(ctx, master, func(rows, cols uint16) { resize(master, rows, cols) })
+		return
+	}
+	out := os.Stdout
+	if r.Command.Streams[1] != string(sandbox.KindTerminal) {
+		out = os.Stderr
+	}
+	io.Copy(out, master)
+}
+
+func resize(master *os.File, rows, cols uint16) {
+	unix.IoctlSetWinsize(int(master.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: cols})
+}
+
+// forward passes signals on. An interrupt ends the command; a second one does not
+// wait for it.
+func (c *client) forward(ctx context.Context, signals <-chan os.Signal) {
+	for {
+		var s os.Signal
+		select {
+		case <-ctx.Done():
+			return
+		case s = <-signals:
+		}
+		sig := s.(unix.Signal)
+		switch sig {
+		case unix.SIGINT, unix.SIGTERM, unix.SIGHUP:
+			c.stop(int(sig))
+		case unix.SIGTSTP:
+			if c.human == nil {
+				c.wire(unix.SIGTSTP)
+				c.suspend()
+			}
+		case unix.SIGCONT:
+			c.wire(unix.SIGCONT)
+		default:
+			c.wire(sig)
+		}
+	}
+}
+
+func (c *client) stop(sig int) {
+	c.mu.Lock()
+	c.stops++
+	if c.stops > 1 {
+		sig = int(unix.SIGKILL)
+	}
+	c.mu.Unlock()
+	c.conn.Send(control.Message{Stop: &control.Stop{Signal: sig}})
+}
+
+func (c *client) wire(sig unix.Signal) {
+	c.mu.Lock()
+	conn := c.wires
+	c.mu.Unlock()
+	if conn != nil {
+		conn.Send(keeper.Wire{Signal: int(sig)})
+	}
+}
+
+// leave prints what there is to say about an end and returns the status.
+func leave(r control.Result, statusFD int) error {
+	if statusFD >= 0 {
+		if f := os.NewFile(uintptr(statusFD), "status"); f != nil {
+			line, _ := json.Marshal(r)
+			f.Write(append(line, '\n'))
+		}
+	}
+	switch r.Class {
+	case control.ClassExited, control.ClassSignaled, control.ClassDecided:
+		return silent(r.Exit)
+	}
+	return exit(r.Exit, "%s", prompt.Visible(r.Reason))
+}
+
+func silent(code int) error {
+	if code == 0 {
+		return nil
+	}
+	return exitError{code: code}
+}

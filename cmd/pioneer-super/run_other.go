@@ -1,0 +1,30 @@
+//go:build !linux
+
+package main
+
+import (
+	"runtime"
+
+	"github.com/urfave/cli/v2"
+)
+
+// What starts or reaches processes of a tree is built for Linux alone. What only
+// reads the disk or judges works everywhere.
+
+func unsupported() error {
+	return exit(125, "this command needs Linux; on %s only those that read the disk or judge work", runtime.GOOS)
+}
+
+func spawn(*cli.Context) error       { return unsupported() }
+func execTool(*cli.Context) error    { return unsupported() }
+func ask(*cli.Context) error         { return unsupported() }
+func turn(*cli.Context) error        { return unsupported() }
+func showContext(*cli.Context) error { return unsupported() }
+func approve(*cli.Context) error     { return unsupported() }
+func stop(*cli.Context) error        { return unsupported() }
+func demo(*cli.Context) error        { return unsupported() }
+
+func shellLink([]string) int {
+	warn("%v", unsupported())
+	return 125
+}

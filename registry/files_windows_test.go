@@ -1,0 +1,5 @@
+package registry_test
+
+import "errors"
+
+func mkfifo(string) error { return errors.ErrUnsupported }

@@ -1,0 +1,275 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/getpioneer/pioneer-super/forwarding/wire"
+	"github.com/getpioneer/pioneer-super/policy"
+	"github.com/getpioneer/pioneer-super/policy/shell"
+	"github.com/getpioneer/pioneer-super/supervisor/control"
+)
+
+// Keys of the grant vector's lines.
+const (
+	keyWorkspace = "w"
+	keyNetwork   = "x"
+	keyOff       = "O"
+)
+
+// reread looks at what can change while a human reads, and says what is not what
+// was shown any more.
+func (t *tree) reread(w *wish) (changed string) {
+	dir, err := w.k.question(prepareOrder(w.dir.Path))
+	if err != nil || dir.Dev != w.dir.Dev || dir.Ino != w.dir.Ino {
+		return w.dir.Path + " is another directory than the one that was judged"
+	}
+	for _, word := range w.record.Words {
+		f, err := w.k.question(lookupOrder(word.File.Path, word.File.SHA256 != ""))
+		if err != nil || f.Dev != word.File.Dev || f.Ino != word.File.Ino || f.SHA256 != word.File.SHA256 {
+			return word.File.Path + " changed while this was decided"
+		}
+	}
+	return ""
+}
+
+// unavailable is the sentence for an ask that nobody answered. It never says that
+// a user denied.
+func unavailable(err error) string {
+	switch {
+	case errors.Is(err, ErrNobody):
+		return "needs an answer, and nobody can answer: no terminal, no approver and no parent is attached"
+	case errors.Is(err, ErrTooManyAsks):
+		return "needs an answer, and " + err.Error()
+	case errors.Is(err, context.Canceled):
+		return "cancelled"
+	}
+	return "needs an answer: " + err.Error()
+}
+
+// liveAnswer is what live authority said.
+type liveAnswer struct {
+	decision string
+	reason   string
+	who      string // "the human", "the parent session"
+	byWord   string // "human", "parent"
+	proof    string
+	by       wire.DecisionSource
+	grant    policy.GrantVector
+}
+
+// live asks the terminal authority: a human endpoint, else a foreign parent, else
+// nobody, which is a denial at once.
+func (t *tree) live(ctx context.Context, w *wish, q control.Question) (liveAnswer, error) {
+	if !t.humans.reachable() && t.forwarder != nil {
+		return t.forwarder.ask(ctx, w.s, q, w)
+	}
+	a, err := t.humans.ask(ctx, q)
+	if err != nil {
+		return liveAnswer{}, err
+	}
+	out := liveAnswer{decision: a.Decision, reason: a.Reason, who: "the human", byWord: "human", proof: string(a.Proof), by: wire.ByUser("dialog")}
+	for _, key := range a.Offers {
+		switch key {
+		case keyWorkspace:
+			out.grant.WorkspaceWrite = true
+		case keyNetwork:
+			out.grant.Network = true
+		case keyOff:
+			out.grant.SandboxOff = true
+		}
+	}
+	return out, nil
+}
+
+// question is what a human is shown: the record, why it is asked, and what an
+// answer gives.
+func (t *tree) question(w *wish, v verdict, digest string) control.Question {
+	q := control.Question{
+		ID: w.record.ID, Warnings: w.warnings, Digest: digest, Session: w.s.id, Agent: w.s.agent, Chain: w.s.names(),
+		Tool: w.op, Surface: v.surface, Command: commandLine(w.record), Dir: w.record.Dir.Path,
+		Reason: v.decision.Reason, Rule: originText(v.decision.Rule), Strength: w.profile.report.Strength,
+		Environment: w.record.Environment,
+	}
+	if w.op == control.OpAsk {
+		// Nothing runs here: what an answer covers is the agent's own gate.
+		q.Strength = w.s.snap.Enforcement.Strength
+		if w.record.Tool != "" {
+			q.Tool = w.record.Tool
+		}
+		if w.record.Text == "" {
+			q.Command = w.record.Value
+		}
+	}
+	if w.s.restricted() && w.agent && w.adapter != nil {
+		q.Strength += " (this program: control envelope alone)"
+	}
+	if v.unit != "" && v.unit != q.Command {
+		q.Needs = append(q.Needs, control.Line{Name: "asks for", Text: v.unit})
+	}
+	if w.analysis != nil {
+		for _, u := range w.analysis.Units {
+			if u.Executed != "" {
+				q.Executed = u.Executed
+			}
+		}
+		q.Class = classOf(w)
+		for _, s := range w.analysis.Needs.Sentences {
+			q.Needs = append(q.Needs, control.Line{Name: "note", Text: s})
+		}
+		if len(w.analysis.Needs.Hosts) > 0 {
+			q.Needs = append(q.Needs, control.Line{Name: "hosts", Text: strings.Join(w.analysis.Needs.Hosts, ", ")})
+		}
+		for _, p := range w.analysis.Problems {
+			q.Warnings = append(q.Warnings, p.Message)
+		}
+	}
+	for _, word := range w.record.Words {
+		if word.Changeable {
+			q.Warnings = append(q.Warnings, fmt.Sprintf("%s is %s, which this session can change", word.Word, word.File.Path))
+		}
+	}
+	t.offers(w, &q)
+	t.turnLine(w, &q)
+	return q
+}
+
+func classOf(w *wish) string {
+	for _, u := range w.analysis.Units {
+		if u.Class == shell.RunsSessionFiles {
+			return u.Class.String()
+		}
+	}
+	return shell.FixedProgram.String()
+}
+
+// offers are the lines of the grant vector, preselected from the analysis.
+func (t *tree) offers(w *wish, q *control.Question) {
+	if !w.s.restricted() || w.op == control.OpAsk || w.agent && w.adapter != nil {
+		return
+	}
+	o := w.record.Offered
+	needs := shell.Needs{}
+	if w.analysis != nil {
+		needs = w.analysis.Needs
+	}
+	if o.WorkspaceWrite {
+		q.Offers = append(q.Offers, control.Offer{Key: keyWorkspace, Name: "workspace", Sentence: "write files in " + w.s.snap.Sandbox.Workspace, On: true, Changeable: true})
+	}
+	switch {
+	case o.Network:
+		q.Offers = append(q.Offers, control.Offer{Key: keyNetwork, Name: "network", Sentence: "reach every host, for this one run", On: needs.Network, Changeable: true})
+	case needs.Network && w.s.snap.Open.Network != policy.NetworkEnabled:
+		q.Warnings = append(q.Warnings, "it wants the network, which this session can never be given")
+	}
+	if o.SandboxOff {
+		q.Offers = append(q.Offers, control.Offer{Key: keyOff, Name: "no sandbox", Sentence: "run with everything that you can do yourself", Changeable: true, Strong: true})
+	}
+	if slices.ContainsFunc(needs.Capabilities, func(c string) bool { return c == "ssh" || c == "gpg" || c == "docker" }) {
+		q.Warnings = append(q.Warnings, "it wants "+strings.Join(needs.Capabilities, ", ")+": in this sandbox no agent or daemon socket can be reached; without the sandbox (O) it can")
+	}
+}
+
+// turnLine says what "allow for the turn" would cover. Where something that a
+// session can reach could type for the human, the wide answer needs the phrase.
+func (t *tree) turnLine(w *wish, q *control.Question) {
+	if !w.s.snap.Approval.AllowForTurn {
+		return
+	}
+	q.TurnPattern = "exactly this command in this directory, until the turn of " + w.s.title() + " ends"
+	q.TurnAllowed = true
+	if len(t.root.Reach) > 0 && t.unconfined() {
+		q.TurnAllowed = false
+		q.Warnings = append(q.Warnings, "human_channel: reachable ("+strings.Join(t.root.Reach, ", ")+"): an unconfined session could type here for you, so allow for the turn needs the phrase")
+	}
+}
+
+// unconfined says whether any session of the tree could reach what the operator
+// can.
+func (t *tree) unconfined() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, s := range t.sessions {
+		if !s.restricted() || s.adapter != nil {
+			return true
+		}
+	}
+	return false
+}
+
+func grantWords(g policy.GrantVector) []string {
+	var out []string
+	if g.WorkspaceWrite {
+		out = append(out, "workspace writable")
+	}
+	if g.Network {
+		out = append(out, "network")
+	}
+	if g.SandboxOff {
+		out = append(out, "no sandbox")
+	}
+	return out
+}
+
+// decideOnly answers whether something may be done; nothing is run.
+func (t *tree) decideOnly(ctx context.Context, s *session, role string, r *control.Request) control.Result {
+	a := r.Ask
+	if a.Surface == "" || a.Value == "" && a.Tool == "" {
+		return control.Result{Exit: 2, Class: control.ClassFailed, Reason: "ask: a surface, and a value or a tool, are needed"}
+	}
+	w := t.valueWish(s, r.ID, role, a.Surface, a.Value, a.Tool)
+	out := t.decide(ctx, w, nil)
+	res := control.Result{Class: control.ClassDecided, Session: s.id, Verdict: "deny", By: out.word, Reason: out.reason}
+	switch {
+	case out.err != nil:
+		return failed("%s", out.reason)
+	case out.allowed:
+		res.Verdict = "allow"
+	case out.word == "rule":
+		res.Exit = 10
+	case out.word == "nobody":
+		res.Exit = 12
+	default:
+		res.Exit = 11
+	}
+	return res
+}
+
+// valueWish makes the record of a bare surface and value.
+func (t *tree) valueWish(s *session, id, role, surface, value, tool string) *wish {
+	w := &wish{s: s, op: control.OpAsk}
+	w.record = policy.Record{ID: id, Op: control.OpAsk, Role: role, Sessions: s.path(), Surface: surface, Value: value, Tool: tool,
+		Dir: policy.File{Path: s.snap.Sandbox.Cwd}, Base: digestEnv(s.base), Policy: 1, Snapshot: s.snap.Generation}
+	w.judgeValue(surface, value, tool, t.root.Home)
+	return w
+}
+
+// judgeValue fills a wish for a bare surface and value: shell text is analysed,
+// everything else is one query.
+func (w *wish) judgeValue(surface, value, tool, home string) {
+	s := w.s
+	w.record.Argv = []string{surface, value, tool}
+	if surface == "bash" {
+		w.record.Text = value
+		w.analysis = shell.Analyze(value, shell.Options{Dir: s.snap.Sandbox.Cwd, Home: home, Workspace: s.snap.Sandbox.Workspace})
+		if c := w.analysis.Canonical; c != "" {
+			w.record.Text = c
+		}
+		return
+	}
+	q := policy.Query{Surface: surface, Kind: policy.SurfaceKind(surface), Tool: tool, Values: []string{value}, Floor: policy.Allow, Home: home}
+	if tool != "" && q.Kind == policy.KindUnknown {
+		q.Kind = policy.Classify(tool)
+	}
+	if strings.HasPrefix(surface, "path") {
+		q.Aliases = true
+		if !filepath.IsAbs(value) {
+			q.Values = append(q.Values, filepath.Join(s.snap.Sandbox.Cwd, value))
+		}
+	}
+	w.queries = append(w.queries, q)
+}

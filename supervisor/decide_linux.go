@@ -1,0 +1,165 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/getpioneer/pioneer-super/forwarding/wire"
+	"github.com/getpioneer/pioneer-super/policy"
+	"github.com/getpioneer/pioneer-super/registry"
+	"github.com/getpioneer/pioneer-super/supervisor/audit"
+	"github.com/getpioneer/pioneer-super/supervisor/control"
+)
+
+// outcome is what was decided about one wish, by whom, and what it gives.
+type outcome struct {
+	allowed bool
+	// word is who decided: "rule", "human", "parent", "nobody", "failure".
+	word string
+	by   wire.DecisionSource
+	// reason is one sentence for whoever asked.
+	reason string
+	// grant is all that the invocation gets beside what is open.
+	grant policy.GrantVector
+	// err is set where nothing was decided: it could not be written down, or the
+	// asker is gone.
+	err error
+}
+
+func undecided(err error) outcome { return outcome{word: "failure", reason: err.Error(), err: err} }
+
+// decide takes a wish through recorded authority, grants, tickets and live
+// authority, and writes each step down before it takes effect. It is the only way
+// to an allow, whoever asks and by whichever channel. standing, unless nil, says
+// whether the ask still is the one that was shown.
+func (t *tree) decide(ctx context.Context, w *wish, standing func() error) outcome {
+	v := t.judge(w)
+	if w.op != control.OpAsk {
+		if err := t.plan(w, policy.GrantVector{}); err != nil {
+			return undecided(fmt.Errorf("sandbox: %w", err))
+		}
+		w.record.Plan = w.profile.text
+	}
+	w.record.Offered = t.offered(w)
+	digest := w.record.Digest()
+	row := t.row(w, v, digest)
+	switch {
+	case v.action == policy.Allow:
+		out := outcome{allowed: true, word: "rule", by: ruleOf(v), reason: originText(v.decision.Rule)}
+		if v.grant != nil {
+			out.by, out.grant, row.Cached = wire.ByGrant(v.surface, v.grant.ID), v.grant.Vector, true
+		}
+		return t.settled(w, out, row, audit.DecisionAllowed)
+	case v.action != policy.Ask:
+		return t.settled(w, outcome{word: "rule", by: ruleOf(v), reason: denial(v)}, row, audit.DecisionDenied)
+	case w.op == control.OpExec && w.caller != nil && w.caller.agent && t.tickets.take(w.s.id, ticketBinding(w.s, w.record)):
+		row.Cached = true
+		return t.settled(w, outcome{allowed: true, word: "human", by: wire.ByGrant(v.surface, "ticket"), reason: "this command was just answered"}, row, audit.DecisionAllowed)
+	}
+	q := t.question(w, v, digest)
+	row.RequestKey = q.ID
+	request := row
+	request.Kind = audit.ApprovalRequested
+	if err := t.log.Write(request); err != nil {
+		return undecided(notWritten(err))
+	}
+	t.asked(w.s, q.ID, v.surface, q.Command)
+	said, err := t.live(ctx, w, q)
+	if err == nil && standing != nil {
+		err = standing()
+	}
+	switch {
+	case ctx.Err() != nil || err != nil && standing != nil && errors.Is(err, standing()):
+		reason := "the asker is gone"
+		if cause := context.Cause(ctx); cause != nil {
+			reason = cause.Error()
+		} else if err != nil {
+			reason = err.Error()
+		}
+		out := t.settled(w, outcome{word: "nobody", by: wire.Unavailable(reason), reason: reason}, row, audit.ApprovalResolved)
+		t.answered(w.s, q.ID, "withdrawn", reason)
+		out.err = errors.New(reason)
+		return out
+	case err != nil:
+		reason := unavailable(err)
+		if v.unit != "" {
+			reason = v.unit + ": " + reason
+		}
+		t.answered(w.s, q.ID, "unavailable", reason)
+		return t.settled(w, outcome{word: "nobody", by: wire.Unavailable(err.Error()), reason: reason}, row, audit.ApprovalResolved)
+	}
+	row.Proof = said.proof
+	out := outcome{word: said.byWord, by: said.by, allowed: said.decision != "deny", reason: said.who + " allowed it"}
+	if !out.allowed {
+		out.reason = said.who + " denied it"
+		if said.reason != "" {
+			out.reason += ": " + said.reason
+		}
+		row.Reason = said.reason
+		t.answered(w.s, q.ID, "denied", said.reason)
+		return t.settled(w, out, row, audit.ApprovalResolved)
+	}
+	var above []string
+	if out.grant, above = said.grant.WithinSession(w.s.snap); len(above) > 0 {
+		row.Reason = "not given: " + strings.Join(above, ", ")
+	}
+	row.Grants = grantWords(out.grant)
+	out = t.settled(w, out, row, audit.ApprovalResolved)
+	if out.err == nil && said.decision == "allow_for_turn" {
+		if err := t.grantTurn(w, v, out); err != nil {
+			return undecided(err)
+		}
+	}
+	t.answered(w.s, q.ID, "allowed", "")
+	return out
+}
+
+// settled writes a decision down. What is not recorded is not allowed.
+func (t *tree) settled(w *wish, out outcome, row audit.Row, kind audit.Kind) outcome {
+	row.Kind, row.DecidedBy = kind, decider(out.by)
+	row.Decision = "deny"
+	if out.allowed {
+		row.Decision = "allow"
+	} else if row.Reason == "" || kind == audit.ApprovalResolved && out.word == "nobody" {
+		row.Reason = out.reason
+	}
+	if err := t.log.Write(row); err != nil && out.allowed {
+		return undecided(notWritten(err))
+	}
+	return out
+}
+
+// grantTurn keeps an answer for the rest of the turn: for exactly this command in
+// this directory, with what it gave, within the ceiling of its session.
+func (t *tree) grantTurn(w *wish, v verdict, out outcome) error {
+	g := policy.Grant{ID: registry.NewID("g"), Session: w.s.id, From: w.s.id, Surface: v.surface, ScopeHash: scope(w.record), Vector: out.grant}
+	t.mu.Lock()
+	g.Turn = w.s.turn
+	err := t.grants.Add(g)
+	t.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return t.log.Write(audit.Row{Kind: audit.GrantGiven, Session: w.s.id, Surface: v.surface, Value: commandLine(w.record),
+		Reason: "for the turn", Grants: grantWords(out.grant), DecidedBy: nil, Record: w.record.Digest(), Details: map[string]any{"grant": g.ID}})
+}
+
+func ruleOf(v verdict) wire.DecisionSource {
+	return wire.ByRule(v.surface, v.decision.Rule.Pattern, originText(v.decision.Rule))
+}
+
+// decider is the provenance in the audit's form.
+func decider(d wire.DecisionSource) *audit.Decider {
+	out := &audit.Decider{Kind: string(d.Kind), Via: d.Via, Name: d.Name, Verdict: d.Verdict, Reason: wire.Text(d.Reason),
+		Surface: d.Surface, Pattern: wire.Text(d.Pattern), Origin: wire.Text(d.Origin), Responder: wire.Text(d.Responder)}
+	if d.Decision != nil {
+		out.Decision = decider(*d.Decision)
+	}
+	return out
+}
+
+func notWritten(err error) error {
+	return fmt.Errorf("the decision could not be written down (%w), so it is not allowed", err)
+}

@@ -1,0 +1,267 @@
+package supervisor
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/rs/zerolog"
+	"golang.org/x/sys/unix"
+
+	"github.com/getpioneer/pioneer-super/supervisor/control"
+	"github.com/getpioneer/pioneer-super/supervisor/keeper"
+	"github.com/getpioneer/pioneer-super/supervisor/reaper"
+)
+
+// rpcTimeout bounds one question to a keeper. It answers from the file system: a
+// network mount that hangs must not hold a request for ever.
+const rpcTimeout = 20 * time.Second
+
+var errKeeperGone = errors.New("the keeper of this command is gone")
+
+// refillPause is how long a pool that is not empty waits before it starts another
+// keeper.
+const refillPause = 10 * time.Millisecond
+
+// keeperProcess is the supervisor's side of one keeper.
+type keeperProcess struct {
+	pid   int
+	stage int
+	conn  *control.Conn
+	// ask serialises questions; found carries the one answer that is due.
+	ask   sync.Mutex
+	found chan keeper.File
+	// reports carries everything else, in order, closed when the keeper is gone.
+	reports chan keeper.Report
+	// clean is set when the keeper has said that nothing of its command is left.
+	clean atomic.Bool
+}
+
+// pool starts keepers ahead, so that a command does not wait for two starts of
+// this binary.
+type pool struct {
+	tree string
+	dir  *os.File
+	ops  zerolog.Logger
+	warm chan *keeperProcess
+	want chan struct{}
+
+	mu   sync.Mutex
+	live map[int]*keeperProcess // by pid, from fork to reaping
+	shut bool
+}
+
+func newPool(tree string, dir *os.File, size int, ops zerolog.Logger) *pool {
+	p := &pool{tree: tree, dir: dir, ops: ops, warm: make(chan *keeperProcess, size), want: make(chan struct{}, 1), live: map[int]*keeperProcess{}}
+	go p.fill()
+	return p
+}
+
+// fill keeps the pool full. It pauses after a failure: a host that cannot fork
+// must not be asked in a loop.
+func (p *pool) fill() {
+	for {
+		k, err := p.start()
+		if err != nil {
+			if p.closed() {
+				return
+			}
+			p.ops.Warn().Err(err).Msg("keeper not started")
+			time.Sleep(100 * time.Millisecond)
+			continue
+		}
+		p.warm <- k
+		if len(p.warm) == cap(p.warm) {
+			// One was just taken and there are more: the command that took it has
+			// the processors first.
+			time.Sleep(refillPause)
+		}
+	}
+}
+
+func (p *pool) closed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.shut
+}
+
+// take returns a keeper that nothing has used. It is used once.
+func (p *pool) take() (*keeperProcess, error) {
+	deadline := time.After(10 * time.Second)
+	for {
+		select {
+		case k := <-p.warm:
+			if k.alive() {
+				return k, nil
+			}
+		case <-deadline:
+			return nil, errors.New("no keeper could be started within 10 s: too many processes, or no memory")
+		}
+	}
+}
+
+func (k *keeperProcess) alive() bool {
+	select {
+	case r, ok := <-k.reports:
+		return ok && r.Failed == nil
+	default:
+		return true
+	}
+}
+
+func (p *pool) start() (*keeperProcess, error) {
+	ours, theirs, err := control.Pair()
+	if err != nil {
+		return nil, err
+	}
+	defer theirs.Close()
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		ours.Close()
+		return nil, err
+	}
+	defer null.Close()
+	p.mu.Lock()
+	if p.shut {
+		p.mu.Unlock()
+		ours.Close()
+		return nil, errKeeperGone
+	}
+	// Known before it runs: a child of the supervisor that is in no table is taken
+	// for the orphan of a dead keeper.
+	pid, err := syscall.ForkExec("/proc/self/exe", []string{keeper.KeeperName, p.tree}, &syscall.ProcAttr{
+		Files: []uintptr{null.Fd(), null.Fd(), null.Fd(), theirs.Fd(), p.dir.Fd()},
+		Sys:   &syscall.SysProcAttr{Setsid: true},
+	})
+	if err != nil {
+		p.mu.Unlock()
+		ours.Close()
+		return nil, os.NewSyscallError("fork", err)
+	}
+	k := &keeperProcess{pid: pid, found: make(chan keeper.File, 1), reports: make(chan keeper.Report, 8)}
+	p.live[pid] = k
+	p.mu.Unlock()
+	if k.conn, err = control.FromFile(ours); err != nil {
+		return nil, err
+	}
+	var first keeper.Report
+	if err := k.conn.Recv(&first); err != nil || first.Ready == nil {
+		k.conn.Close()
+		return nil, fmt.Errorf("keeper %d did not start: %w", pid, err)
+	}
+	k.stage = first.Ready.Stage
+	go k.read()
+	return k, nil
+}
+
+func (k *keeperProcess) read() {
+	defer close(k.reports)
+	for {
+		var r keeper.Report
+		if err := k.conn.Recv(&r); err != nil {
+			return
+		}
+		if r.Found != nil {
+			select {
+			case k.found <- *r.Found:
+			default: // nobody asked: an answer that came after its time
+			}
+			continue
+		}
+		if r.Ended != nil {
+			k.clean.Store(true)
+		}
+		k.reports <- r
+	}
+}
+
+// question sends one order that is answered with a file.
+func (k *keeperProcess) question(o keeper.Order) (keeper.File, error) {
+	k.ask.Lock()
+	defer k.ask.Unlock()
+	select {
+	case <-k.found:
+	default:
+	}
+	if err := k.conn.Send(o); err != nil {
+		return keeper.File{}, errKeeperGone
+	}
+	timeout := time.NewTimer(rpcTimeout)
+	defer timeout.Stop()
+	select {
+	case f := <-k.found:
+		return f, nil
+	case <-timeout.C:
+		return keeper.File{}, fmt.Errorf("the file system did not answer within %s", rpcTimeout)
+	}
+}
+
+// release gives up a keeper that has run nothing.
+func (k *keeperProcess) release() {
+	k.clean.Store(true)
+	k.conn.Close()
+}
+
+// known says whether pid is a keeper of this tree that was not reaped.
+func (p *pool) known(pid int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.live[pid] != nil
+}
+
+// reap waits for every child of the supervisor, for as long as it runs. A keeper
+// that ends before it said so leaves its command behind: what then arrives here
+// is killed, again and again until nothing is left.
+func (p *pool) reap() {
+	for {
+		var status unix.WaitStatus
+		pid, err := unix.Wait4(-1, &status, unix.WALL, nil)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil: // no child at all: the pool is between two starts
+			time.Sleep(5 * time.Millisecond)
+			continue
+		}
+		p.mu.Lock()
+		k := p.live[pid]
+		delete(p.live, pid)
+		p.mu.Unlock()
+		// The socket is left to its reader: what the keeper said last is still in it.
+		if !p.closed() && (k == nil || !k.clean.Load()) {
+			p.ops.Info().Int("pid", pid).Bool("keeper", k != nil).Msg("what a lost keeper left is ended")
+			go reaper.Clear(p.known, 10*time.Second)
+		}
+	}
+}
+
+// kill ends a keeper of this tree. It is a child that was not reaped, so that the
+// number is its own.
+func (p *pool) kill(pid int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.live[pid] != nil {
+		unix.Kill(pid, unix.SIGKILL)
+	}
+}
+
+// shutdown starts nothing more and lets every keeper go: each sees the end of
+// its socket and ends what it runs.
+func (p *pool) shutdown() {
+	p.mu.Lock()
+	p.shut = true
+	all := make([]*keeperProcess, 0, len(p.live))
+	for _, k := range p.live {
+		all = append(all, k)
+	}
+	p.mu.Unlock()
+	for _, k := range all {
+		if k.conn != nil {
+			k.conn.Close()
+		}
+	}
+}
