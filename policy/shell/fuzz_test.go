@@ -3,6 +3,7 @@ package shell
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -159,4 +160,24 @@ func TestWrapperIsNotLooser(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestConcurrent: analyses share tables, parsers and printers.
+func TestConcurrent(t *testing.T) {
+	seeds := oracleSeeds(t)[:80]
+	want := make([]string, len(seeds))
+	for i, s := range seeds {
+		want[i] = unitTexts(Analyze(s, caseOptions()))
+	}
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for i, s := range seeds {
+				if got := unitTexts(Analyze(s, caseOptions())); got != want[i] {
+					t.Errorf("%q: %q, alone %q", s, got, want[i])
+				}
+			}
+		})
+	}
+	wg.Wait()
 }
