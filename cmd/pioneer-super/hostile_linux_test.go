@@ -271,3 +271,14 @@ func asOrdinaryUser(t *testing.T) bool {
 	}
 	return testenv.AsUser(t, product.BinaryVar+"="+to)
 }
+
+// allowAll answers yes to everything, with every line on that can be.
+func allowAll(q control.Question) *control.Answer {
+	var on []string
+	for _, o := range q.Offers {
+		if o.Changeable && !o.Strong {
+			on = append(on, o.Key)
+		}
+	}
+	return once(q, on...)
+}
