@@ -210,6 +210,7 @@ func (t *tree) powerIsSafe(s *session) error {
 	power := map[string]string{
 		t.root.Executable: "running binary",
 		t.places.State:    "state directory",
+		t.places.Run:      "run directory",
 		t.places.Config:   "configuration directory",
 	}
 	if t.root.Policy != nil {
