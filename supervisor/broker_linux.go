@@ -190,6 +190,9 @@ func (t *tree) prepare(w *wish, r *control.Request) (control.Result, bool) {
 	if c.Shell != "" {
 		program = w.program.Path // the operator's, wherever this PATH leads
 	}
+	if slices.Contains(w.changes, "PATH") && t.samePrograms(w, res, program) {
+		w.changes = slices.DeleteFunc(w.changes, func(name string) bool { return name == "PATH" })
+	}
 	var bound bool
 	if rec.Words, bound = t.words(w, res, program); !bound {
 		return failed("the text names more than %d programs and scripts, which is the most that is bound to one answer", maxWord), false
@@ -240,6 +243,39 @@ func (t *tree) shellText(w *wish, c *control.Command, o shell.Options, rec *poli
 	}
 	w.program = found
 	return control.Result{}, true
+}
+
+// samePrograms says whether a client's PATH leaves every command word what it is
+// on the session's own: then rules that name them were written for these. What is
+// put in front must be nothing that a tool of the session can fill.
+func (t *tree) samePrograms(w *wish, res *resolver, first string) bool {
+	base := getter(w.s.tools)("PATH")
+	if w.op == control.OpSpawn {
+		base = getter(w.s.base)("PATH")
+	}
+	known := filepath.SplitList(base)
+	for _, dir := range filepath.SplitList(getter(w.env)("PATH")) {
+		if slices.Contains(known, dir) {
+			continue
+		}
+		if !filepath.IsAbs(dir) || w.s.mayWrite(filepath.Join(dir, "x")) {
+			return false
+		}
+	}
+	own := &resolver{k: w.k, path: base, s: w.s, seen: map[string]keeper.File{}}
+	words := []string{first}
+	for _, u := range w.analysis.Units {
+		if len(u.Words) > 0 {
+			words = append(words, u.Words[0])
+		}
+	}
+	for _, word := range words {
+		a, b := res.find(word), own.find(word)
+		if a.Real != b.Real || a.Ino != b.Ino || a.Dev != b.Dev {
+			return false
+		}
+	}
+	return true
 }
 
 // words resolves the command words and scripts, and takes the digest of what the
@@ -480,7 +516,7 @@ func (t *tree) judge(w *wish) verdict {
 	}
 	// An unconfined session whose rules say nothing of commands is allowed what
 	// cannot be seen through, and it is recorded.
-	free := !w.s.mentions("bash")
+	free := !w.s.restricted() && !w.s.mentions("bash")
 	decide := func(q policy.Query) policy.Decision {
 		if len(w.changes) > 0 && q.Surface == "bash" && q.Floor == policy.Allow {
 			q.Floor, q.FloorReason = policy.Ask, "<environment: "+strings.Join(w.changes, ", ")+">"

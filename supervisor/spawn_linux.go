@@ -311,7 +311,11 @@ func (t *tree) agentEnvironment(w *wish, s *session) []string {
 	env = withEnv(env, t.ours(s)...)
 	env = withEnv(env, "PIONEER_SUPER_FORWARDING_ROOT="+s.root, "SHELL="+t.links.shell)
 	path, _ := lookupEnv(env, "PATH")
-	env = withEnv(env, "PATH="+t.withOurs(path))
+	path = t.withOurs(path)
+	if w.adapter != nil && w.adapter.Path != nil {
+		path = strings.Join(append([]string{path}, w.adapter.Path(getter(s.base))...), ":")
+	}
+	env = withEnv(env, "PATH="+path)
 	if !interactive(w) {
 		env = withEnv(env, "PI_IS_SUBAGENT=1", "PI_SUBAGENT_PARENT_SESSION="+s.channel)
 	}
