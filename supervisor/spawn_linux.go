@@ -180,6 +180,9 @@ func (t *tree) newSession(w *wish, want *control.Spawn, mode policy.Mode, limit 
 		s.chain = append(s.chain, parent.chain...)
 	}
 	if s.restricted() {
+		if dir := s.snap.Sandbox.Cwd; !s.snap.Open.CanRead(dir) {
+			return nil, nil, failed("directory %s: outside what the session may read", dir), false
+		}
 		if err := t.powerIsSafe(s); err != nil {
 			return nil, nil, failed("%v", err), false
 		}
@@ -207,6 +210,7 @@ func (t *tree) powerIsSafe(s *session) error {
 	power := map[string]string{
 		t.root.Executable: "running binary",
 		t.places.State:    "state directory",
+		t.places.Run:      "run directory",
 		t.places.Config:   "configuration directory",
 	}
 	if t.root.Policy != nil {
