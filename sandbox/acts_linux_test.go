@@ -105,6 +105,7 @@ var acts = map[string]func(s script) error{
 	"read state":                read(func(w world) string { return w.State + "/other/secret" }),
 	"list state":                func(s script) error { _, err := os.ReadDir(s.World.State); return err },
 	"write toolchain":           func(s script) error { return touch(s.World.Home + "/.cargo/bin/tool") },
+	"reopen for writing":        func(s script) error { return openWith(fmt.Sprintf("/proc/self/fd/%d", s.FD), os.O_WRONLY) },
 	"see descriptor":            seeDescriptor,
 
 	// Network and sockets.
@@ -173,6 +174,13 @@ var acts = map[string]func(s script) error{
 	"peer fds":          func(s script) error { _, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/0", s.PID)); return err },
 	"peer maps":         func(s script) error { return readSome(fmt.Sprintf("/proc/%d/maps", s.PID)) },
 	"steal peer fd":     stealFD,
+	"lower peer limit":  lowerPeerLimit,
+	"signal by owner":   signalByOwner,
+	"peer nice":         func(s script) error { return unix.Setpriority(unix.PRIO_PROCESS, s.PID, 1) },
+	"System V memory":   func(script) error { return sharedMemory() },
+	"message queue":     func(script) error { return messageQueue() },
+	"peer oom":          func(s script) error { return openWith(fmt.Sprintf("/proc/%d/oom_score_adj", s.PID), os.O_WRONLY) },
+	"inotify outside":   watchOutside,
 	"peer limits":       func(s script) error { var old unix.Rlimit; return unix.Prlimit(s.PID, unix.RLIMIT_NOFILE, nil, &old) },
 	"peer command line": func(s script) error { return readSome(fmt.Sprintf("/proc/%d/cmdline", s.PID)) },
 }
@@ -540,4 +548,71 @@ func stealFD(s script) error {
 	}
 	_, err = unix.PidfdGetfd(pidfd, 0, 0)
 	return err
+}
+
+// lowerPeerLimit takes a limit away from another process that it can then never get back;
+// with the right one, that process ends.
+func lowerPeerLimit(s script) error {
+	var old unix.Rlimit
+	if err := unix.Prlimit(s.PID, unix.RLIMIT_CORE, nil, &old); err != nil {
+		return err
+	}
+	return unix.Prlimit(s.PID, unix.RLIMIT_CORE, &unix.Rlimit{Cur: 0, Max: old.Max}, nil)
+}
+
+// signalByOwner has the kernel signal another process, as the owner of a pipe that becomes readable.
+func signalByOwner(s script) error {
+	fds := make([]int, 2)
+	if err := unix.Pipe(fds); err != nil {
+		return err
+	}
+	if _, err := unix.FcntlInt(uintptr(fds[0]), unix.F_SETOWN, s.PID); err != nil {
+		return err
+	}
+	if _, err := unix.FcntlInt(uintptr(fds[0]), unix.F_SETFL, unix.O_ASYNC); err != nil {
+		return err
+	}
+	if _, err := unix.Write(fds[1], []byte("x")); err != nil {
+		return err
+	}
+	time.Sleep(50 * time.Millisecond)
+	state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.PID))
+	if err == nil && !strings.Contains(string(state), ") Z ") {
+		return unix.EPERM // it lives: the signal, whose default is to end a process, did not arrive
+	}
+	return nil
+}
+
+func watchOutside(s script) error {
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC)
+	if err != nil {
+		return err
+	}
+	_, err = unix.InotifyAddWatch(fd, s.World.Outside, unix.IN_ALL_EVENTS)
+	return errors.Join(err, unix.Close(fd))
+}
+
+// sharedMemory makes, attaches and removes a segment that every process of the user could attach.
+func sharedMemory() error {
+	id, err := unix.SysvShmGet(0x5a4d, 4096, unix.IPC_CREAT|0o600)
+	if err != nil {
+		return err
+	}
+	memory, err := unix.SysvShmAttach(id, 0, 0)
+	if err == nil {
+		memory[0] = 1
+		err = unix.SysvShmDetach(memory)
+	}
+	_, remove := unix.SysvShmCtl(id, unix.IPC_RMID, nil)
+	return errors.Join(err, remove)
+}
+
+func messageQueue() error {
+	name := append([]byte("sandbox-victim"), 0)
+	fd, _, errno := syscall.Syscall6(unix.SYS_MQ_OPEN, uintptr(unsafe.Pointer(&name[0])), unix.O_CREAT|unix.O_RDWR, 0o600, 0, 0, 0)
+	if errno != 0 {
+		return errno
+	}
+	_ = unix.Close(int(fd))
+	return call(unix.SYS_MQ_UNLINK, uintptr(unsafe.Pointer(&name[0])))
 }

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -148,13 +149,18 @@ func TestLimitsOfThisTier(t *testing.T) {
 	eachUser(t, func(t *testing.T, uid int) {
 		w := newWorld(t, uid)
 		p, report := mustPlan(t, w.request(ModeWorkspaceWrite))
-		peer := target(t, uid)
+		peer, nice := target(t, uid), "ok"
+		if uid == 0 {
+			nice = "EPERM" // the peer has capabilities that the command lost
+		}
 		check(t, w, p, script{PID: peer}, []expectation{
 			{act: "chmod outside", want: "ok"},
 			{act: "utime outside", want: "ok"},
 			{act: "stat outside", want: "ok"},
 			{act: "write hard link made before", want: "ok"},
 			{act: "peer command line", want: "ok"},
+			{act: "peer nice", want: nice},
+			{act: "inotify outside", want: "ok"},
 		})
 		for _, name := range []string{DegradedMetadata, DegradedNames, DegradedProcessList, DegradedProtected, DegradedLocalhost} {
 			if !slices.Contains(report.Degradations, name) {
@@ -220,6 +226,27 @@ func TestInheritedDescriptors(t *testing.T) {
 		}
 		if got := ask(&p, "write through fd"); !strings.Contains(got, "EACCES") {
 			t.Errorf("writing through it confined: %s", got)
+		}
+	})
+}
+
+// A file that is given for reading cannot be opened again for writing.
+func TestGivenFileIsNotReopened(t *testing.T) {
+	eachUser(t, func(t *testing.T, uid int) {
+		w := newWorld(t, uid)
+		file, err := os.Open(w.Outside + "/file")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = file.Close() }()
+		p, _ := mustPlan(t, w.request(ModeWorkspaceWrite))
+		p.Descriptors = []int{3}
+		for _, confine := range []bool{false, true} {
+			s := script{Part: "stage", UID: uid, World: w, Dir: w.Workspace, Acts: []string{"reopen for writing"}, FD: 3, Profile: p, Confine: confine}
+			out, errs, err := run(t, s, file)
+			if want := choose(confine, "EACCES", `"ok"`); err != nil || !strings.Contains(out, want) {
+				t.Errorf("confined %t: %s %v %s, want %s", confine, out, err, errs, want)
+			}
 		}
 	})
 }
@@ -358,6 +385,8 @@ func TestKernelSurface(t *testing.T) {
 			{act: "setns", want: "EPERM", rootOnly: true},
 			{act: "chroot", want: "EPERM", rootOnly: true},
 			{act: "syslog", want: "EPERM", control: "ok EPERM"},
+			{act: "System V memory", want: "EPERM"},
+			{act: "message queue", want: "EPERM", control: "ok ENOSYS"},
 			{act: "undo no new privileges", want: "EINVAL", control: "EINVAL"},
 		})
 	})
@@ -438,19 +467,24 @@ func targetUnder(t *testing.T, uid int, p *Profile) int {
 		s.Profile, s.Confine = *p, true
 	}
 	cmd := start(t, s)
-	deadline := time.Now().Add(10 * time.Second)
-	for {
-		comm, err := os.ReadFile("/proc/" + strconv.Itoa(cmd.Process.Pid) + "/comm")
+	awaitName(t, cmd.Process.Pid, "sleep")
+	return cmd.Process.Pid
+}
+
+// awaitName waits until process pid has executed the program of that name.
+func awaitName(t *testing.T, pid int, name string) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		comm, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.TrimSpace(string(comm)) == "sleep" {
-			return cmd.Process.Pid
+		if strings.TrimSpace(string(comm)) == name {
+			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("the target did not start")
+			t.Fatalf("process %d did not become %s", pid, name)
 		}
-		time.Sleep(time.Millisecond)
 	}
 }
 
@@ -503,8 +537,28 @@ func TestPeersAreOutOfReach(t *testing.T) {
 						{act: "peer fds", want: "EACCES EPERM"},
 						{act: "peer maps", want: readable},
 						{act: "steal peer fd", want: "EPERM"},
+						{act: "lower peer limit", want: "EPERM"},
+						{act: "peer limits", want: "ok"}, // reading them is not refused
 					})
 				})
+			}
+		}
+	})
+}
+
+// The kernel can be told to signal for somebody, who then is the one that must not reach out.
+func TestSignalsByTheKernelStayInside(t *testing.T) {
+	eachUser(t, func(t *testing.T, uid int) {
+		w := newWorld(t, uid)
+		strict, _ := mustPlan(t, w.request(ModeWorkspaceWrite))
+		envelope, _ := EnvelopeOnly(hostOf(w))
+		const act = "signal by owner"
+		if got := try(t, w, nil, script{PID: target(t, uid)}, act)[act]; got != "ok" {
+			t.Fatalf("control: %s", got)
+		}
+		for name, p := range map[string]Profile{"strict": strict, "envelope": envelope} {
+			if got := try(t, w, &p, script{PID: target(t, uid)}, act)[act]; got != "EPERM" {
+				t.Errorf("%s: %s", name, got)
 			}
 		}
 	})
@@ -529,6 +583,8 @@ func TestEnvelopeHindersNothingElse(t *testing.T) {
 			{act: "unshare user", want: "ok"},
 			{act: "signal own child", want: "ok"},
 			{act: "open terminal", want: "ok"},
+			{act: "System V memory", want: "ok"},
+			{act: "io_uring", want: "ok"},
 		})
 		if out, err := command(t, w, &p, nil, "/usr/bin/unshare", "-Urm", "/bin/sh", "-c", "mount -t tmpfs none "+w.Outside); err != nil {
 			t.Errorf("a sandbox inside the envelope: %v %s", err, out)
@@ -549,6 +605,87 @@ func TestStrictRefusesASandboxInside(t *testing.T) {
 		}
 		if out, err := command(t, w, &p, nil, "/usr/bin/unshare", "-Urm", "/bin/true"); err == nil || !strings.Contains(out, "not permitted") {
 			t.Errorf("unshare: %v %s", err, out)
+		}
+	})
+}
+
+// A plan for an older kernel, carried out on this one, is exactly as weak as its report says.
+func TestOlderKernels(t *testing.T) {
+	eachUser(t, func(t *testing.T, uid int) {
+		for _, c := range []struct {
+			version int
+			signals string
+		}{{landlockTruncate, "ok"}, {landlockNetwork, "ok"}, {landlockIoctl, "ok"}, {landlockScopes, "EPERM"}} {
+			w := newWorld(t, uid)
+			sockets := listenPaths(t, w)
+			r := w.request(ModeWorkspaceWrite)
+			r.Host.LandlockABI = c.version
+			p, report := mustPlan(t, r)
+			if named := slices.Contains(report.Degradations, DegradedSignals); named != (c.signals == "ok") {
+				t.Errorf("version %d: report %s", c.version, report.Strength)
+			}
+			if named := slices.Contains(report.Degradations, DegradedDevices); named != (c.version < landlockIoctl) {
+				t.Errorf("version %d: report %s", c.version, report.Strength)
+			}
+			check(t, w, p, script{PID: target(t, uid)}, []expectation{
+				{act: "signal peer", want: c.signals},
+				{act: "trace peer", want: "EPERM"},
+				{act: "read peer memory", want: "EPERM"},
+				{act: "write outside", want: "EACCES"},
+				{act: "truncate outside", want: "EACCES"},
+				{act: "read ssh key", want: "EACCES"},
+				{act: "rename across", want: "ok"},
+				{act: "tcp", want: "EPERM"},
+				{act: "connect abstract", want: "EPERM"}, // the filter refuses it where the domain cannot
+				{act: "connect path", want: "EPERM"},
+				{act: "write in workspace", want: "ok"},
+			})
+			sockets()
+		}
+	})
+}
+
+// The signal that a keeper asks for, should it die itself, still comes.
+func TestDeathSignalSurvives(t *testing.T) {
+	eachUser(t, func(t *testing.T, uid int) {
+		w := newWorld(t, uid)
+		p, _ := mustPlan(t, w.request(ModeWorkspaceWrite))
+		out, err := command(t, w, &p, nil, "/bin/sh", "-c", "sleep 0.1; echo end")
+		if err != nil || out != "end" {
+			t.Fatalf("%q %v", out, err)
+		}
+		s := script{Part: "stage", UID: uid, World: w, Dir: w.Workspace, Argv: []string{"/bin/sleep", "600"}, Profile: p, Confine: true, DeathSignal: true}
+		middle := exec.Command("/bin/sh", "-c", binary+` & echo $!; read x`)
+		middle.Env = []string{scriptVariable + "=" + toJSON(t, s), "PATH=/usr/bin:/bin"}
+		stdin, err := middle.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		stdout, err := middle.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := middle.Start(); err != nil {
+			t.Fatal(err)
+		}
+		var pid int
+		if _, err := fmt.Fscan(stdout, &pid); err != nil {
+			t.Fatal(err)
+		}
+		awaitName(t, pid, "sleep")
+		if err := middle.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = stdin.Close()
+		_ = middle.Wait()
+		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+			text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+			if err != nil || strings.Contains(string(text), ") Z ") {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatal("the command outlived its parent")
+			}
 		}
 	})
 }

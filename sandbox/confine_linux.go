@@ -33,7 +33,7 @@ func (p Profile) confine() error {
 		return fmt.Errorf("sandbox: %w", err)
 	}
 	var program []bpf.RawInstruction
-	if p.Strict {
+	if p.Strict || p.Guard {
 		if program, err = p.program(); err != nil {
 			return fmt.Errorf("sandbox: %w", err)
 		}
@@ -169,7 +169,13 @@ func enterDomain(ruleset int) error {
 }
 
 func (p Profile) program() ([]bpf.RawInstruction, error) {
-	code, err := filter(runtime.GOARCH, filterRules{Network: p.Network, UnixSockets: p.UnixSockets})
+	var code []bpf.Instruction
+	var err error
+	if p.Strict {
+		code, err = filter(runtime.GOARCH, filterRules{Network: p.Network, UnixSockets: p.UnixSockets, SharedMemory: p.SharedMemory})
+	} else {
+		code, err = guardFilter(runtime.GOARCH)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -201,7 +207,7 @@ func (p Profile) verify(status int) error {
 	}
 	fields := statusFields(buf[:n])
 	want := map[string]uint64{"NoNewPrivs": 1}
-	if p.Strict {
+	if p.Strict || p.Guard {
 		want["Seccomp"] = unix.SECCOMP_MODE_FILTER
 	}
 	if p.DropCapabilities {
@@ -241,7 +247,18 @@ func (p Profile) tryForbidden() error {
 			return fmt.Errorf("a socket of a refused family was answered %v: the system call filter does not hold", err)
 		}
 	}
-	if parent := unix.Getppid(); p.Envelope && parent > 0 {
+	parent := unix.Getppid()
+	if p.Guard && parent > 0 {
+		var same unix.Rlimit // what is there already, should the filter not hold
+		err := unix.Prlimit(parent, unix.RLIMIT_CORE, nil, &same)
+		if err == nil {
+			err = unix.Prlimit(parent, unix.RLIMIT_CORE, &same, nil)
+		}
+		if !errors.Is(err, unix.EPERM) {
+			return fmt.Errorf("the parent's limits can still be changed (%v): the system call filter does not hold", err)
+		}
+	}
+	if p.Envelope && parent > 0 {
 		if err := unix.Kill(parent, 0); !errors.Is(err, unix.EPERM) {
 			return fmt.Errorf("the parent can still be signalled (%v): the envelope does not hold", err)
 		}

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"fmt"
 	"runtime"
+	"slices"
 
 	"golang.org/x/net/bpf"
 )
@@ -61,6 +62,8 @@ func dataArg(i uint32) uint32 { return dataArgs + 8*i }
 type filterRules struct {
 	Network     bool
 	UnixSockets bool
+	// SharedMemory lets the calls through that reach objects named for the whole system.
+	SharedMemory bool
 }
 
 // haveFilter is true when this package knows the system calls of the processor.
@@ -87,11 +90,15 @@ func filter(arch string, rules filterRules) ([]bpf.Instruction, error) {
 	if a.x32 {
 		b.jump(bpf.JumpGreaterOrEqual, x32Bit, "nosys", "")
 	}
-	for _, call := range []string{"ioctl", "socket", "socketpair", "clone", "unshare"} {
+	for _, call := range []string{"ioctl", "socket", "socketpair", "clone", "unshare", "prlimit64"} {
 		b.jump(bpf.JumpEqual, a.number(call), call, "")
 	}
 	b.jump(bpf.JumpEqual, a.number("clone3"), "nosys", "")
-	for _, call := range refusedCalls {
+	calls := refusedCalls
+	if !rules.SharedMemory {
+		calls = slices.Concat(calls, sharedMemoryCalls)
+	}
+	for _, call := range calls {
 		if number, ok := a.calls[call]; ok {
 			b.jump(bpf.JumpEqual, number, "refuse", "")
 		}
@@ -108,8 +115,55 @@ func filter(arch string, rules filterRules) ([]bpf.Instruction, error) {
 	b.label("unshare")
 	b.load(dataArg(0))
 	b.jump(bpf.JumpBitsSet, newNamespaces|newTime, "refuse", "allow2")
+	b.label("prlimit64")
+	b.limits()
 	b.sockets(rules)
-	b.label("allow2") // jumps lead forward only
+	b.answers()
+	return b.assemble()
+}
+
+// guardFilter is the filter of the envelope: it refuses to change the limits of another
+// process, and nothing else. A domain does not see that call, and a process of the same user
+// can end any other with it (no processor time left, no file may be written, no memory made), be
+// it the supervisor. 32-bit programs keep working.
+func guardFilter(arch string) ([]bpf.Instruction, error) {
+	a, ok := architectures[arch]
+	if !ok {
+		return nil, fmt.Errorf("no system call table for %s", arch)
+	}
+	var b filterBuilder
+	b.load(dataArch)
+	b.jump(bpf.JumpEqual, a.audit, "native", "")
+	b.jump(bpf.JumpEqual, a.compat, "", "kill")
+	b.load(dataNumber)
+	b.jump(bpf.JumpEqual, a.compatLimit, "limits", "allow2")
+	b.label("native")
+	b.load(dataNumber)
+	if a.x32 {
+		b.and(^uint32(x32Bit)) // the call has the same number there
+	}
+	b.jump(bpf.JumpEqual, a.number("prlimit64"), "limits", "allow2")
+	b.label("limits")
+	b.limits()
+	b.answers()
+	return b.assemble()
+}
+
+// limits lets prlimit64 through for the process itself (0) and for reading: when the pointer
+// to the new limits is null, in both its halves. A process that names itself by its number is
+// refused too: a filter does not know who is asking.
+func (b *filterBuilder) limits() {
+	b.load(dataArg(0))
+	b.jump(bpf.JumpEqual, 0, "allow2", "")
+	b.load(dataArg(2))
+	b.jump(bpf.JumpEqual, 0, "", "refuse")
+	b.load(dataArg(2) + 4)
+	b.jump(bpf.JumpEqual, 0, "allow2", "refuse")
+}
+
+// answers writes what the jumps lead to, at the end: they lead forward only.
+func (b *filterBuilder) answers() {
+	b.label("allow2")
 	b.ret(filterAllow)
 	b.label("refuse")
 	b.ret(filterRefuse | errnoPERM)
@@ -117,7 +171,6 @@ func filter(arch string, rules filterRules) ([]bpf.Instruction, error) {
 	b.ret(filterRefuse | errnoNOSYS)
 	b.label("kill")
 	b.ret(filterKill)
-	return b.assemble()
 }
 
 // sockets writes the parts for socket and socketpair. The families are a list of what is

@@ -48,6 +48,10 @@ func TestForeignArchitectureIsKilled(t *testing.T) {
 	if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGSYS {
 		t.Fatalf("an i386 call confined: %v, want death by SIGSYS\n%s%s", err, out, errs)
 	}
+	envelope, _ := EnvelopeOnly(Probe())
+	if got := try(t, w, &envelope, script{}, "i386 call")["i386 call"]; got != "ok" {
+		t.Errorf("an i386 call in the envelope: %s", got)
+	}
 	results := try(t, w, &p, script{}, "x32 call")
 	if results["x32 call"] != "ENOSYS" {
 		text, _ := json.Marshal(results)

@@ -1,6 +1,9 @@
 package sandbox
 
-import "fmt"
+import (
+	"fmt"
+	"io/fs"
+)
 
 // Host is what this host can enforce, found by asking its kernel and never by
 // reading a version. It is a value: pure functions take it, tests make their own.
@@ -90,3 +93,38 @@ var remedies = map[string]string{
 		"or sysctl user.max_user_namespaces=10000",
 	"ordinary user": "run as the user whose files the agents work on",
 }
+
+// Prospect is what one mode gives on a host.
+type Prospect struct {
+	Mode   string `json:"mode"`
+	Report Report `json:"report"`
+	// Refused says why nothing would run in the mode, "" when commands run.
+	Refused string `json:"refused,omitempty"`
+}
+
+// Prospects is what each mode gives on h, from the strictest on: what a doctor shows
+// beside the facts. It looks at nothing but h.
+func (h Host) Prospects() []Prospect {
+	var out []Prospect
+	for _, mode := range []string{ModeReadOnly, ModeWorkspaceWrite, ModeUnrestricted} {
+		_, report, err := Plan(Request{Workspace: "/workspace", Temp: "/temp", Mode: mode, Host: h, Files: bare{}})
+		prospect := Prospect{Mode: mode, Report: report}
+		if err != nil {
+			prospect.Refused = err.Error()
+		}
+		out = append(out, prospect)
+	}
+	return out
+}
+
+// bare is a file system with a workspace and a temporary directory and nothing else.
+type bare struct{}
+
+func (bare) Resolve(path string) (Entry, error) {
+	if path == "/workspace" || path == "/temp" {
+		return Entry{Path: path, Dir: true, Open: true}, nil
+	}
+	return Entry{}, fs.ErrNotExist
+}
+
+func (bare) List(string, int) ([]Entry, bool, error) { return nil, false, fs.ErrNotExist }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 )
 
@@ -67,6 +68,41 @@ func TestFacts(t *testing.T) {
 	for _, err := range []error{unix.ENOSYS, unix.EOPNOTSUPP, unix.EPERM, unix.EIO} {
 		if landlockLack(err) == "" {
 			t.Errorf("%v is not explained", err)
+		}
+	}
+}
+
+func TestProspects(t *testing.T) {
+	words := func(h Host) []string {
+		var out []string
+		for _, p := range h.Prospects() {
+			out = append(out, p.Mode+": "+p.Report.Status+" "+p.Report.Strength+p.Refused)
+		}
+		return out
+	}
+	ordinary := Host{LandlockABI: 7, Seccomp: true, UID: 1000}
+	for name, c := range map[string]struct {
+		host Host
+		want []string
+	}{
+		"a new kernel": {ordinary, []string{
+			"read_only: partially_active enforced except metadata, names, process list, localhost servers",
+			"workspace_write: partially_active enforced except protected paths, metadata, names, process list, localhost servers",
+			"unrestricted: partially_active advisory",
+		}},
+		"an old kernel": {Host{LandlockABI: 4, Seccomp: true, UID: 1000}, []string{
+			"read_only: partially_active enforced except signals, metadata, names, process list, localhost servers, device control",
+			"workspace_write: partially_active enforced except signals, protected paths, metadata, names, process list, localhost servers, device control",
+			"unrestricted: partially_active advisory",
+		}},
+		"nothing": {Host{LandlockLack: "not built", SeccompLack: "not built", UID: 1000}, []string{
+			"read_only: unavailable sandbox unavailable: files cannot be enforced: no Landlock: not built",
+			"workspace_write: unavailable sandbox unavailable: files cannot be enforced: no Landlock: not built",
+			"unrestricted: partially_active advisory",
+		}},
+	} {
+		if diff := cmp.Diff(c.want, words(c.host)); diff != "" {
+			t.Errorf("%s: %s", name, diff)
 		}
 	}
 }

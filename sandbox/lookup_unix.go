@@ -19,3 +19,6 @@ func ownerOf(info fs.FileInfo) int {
 func mayRead(path string) bool {
 	return unix.Faccessat(unix.AT_FDCWD, path, unix.R_OK, unix.AT_EACCESS) == nil
 }
+
+// openFlags keep a small file's reader from following a link and from waiting on a pipe.
+const openFlags = syscall.O_NOFOLLOW | syscall.O_NONBLOCK

@@ -15,3 +15,5 @@ func mayRead(path string) bool {
 	_ = f.Close()
 	return true
 }
+
+const openFlags = 0

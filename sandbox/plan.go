@@ -66,9 +66,9 @@ type Request struct {
 	// Deny are places that no session reaches: state, run directory, policy. A root that
 	// is, holds, or lies below one of them is an error, or is split when only read.
 	Deny []string
-	// SharedMemory opens /dev/shm, which this tier cannot make private: what other programs
-	// of the user keep there can then be read and changed. Programs that use POSIX
-	// semaphores or shared memory need it. Named in the report.
+	// SharedMemory opens /dev/shm and the System V calls, which this tier cannot make private:
+	// what other programs of the user keep there can then be read and changed. Programs that
+	// use semaphores or shared memory by name need it. Named in the report.
 	SharedMemory bool
 	// Pseudoterminals opens /dev/ptmx and /dev/pts, which this tier cannot make private:
 	// other terminals of the user can then be opened. Programs that make terminals of
@@ -142,20 +142,22 @@ const (
 	DegradedDACOverride  = "file modes"
 	DegradedSystem       = "system folders"
 	DegradedSuperuser    = "superuser"
+	DegradedPeerLimits   = "process limits"
 )
 
 // degradations is the table: order of naming, and the sentence for each.
 var degradations = []struct{ name, why string }{
 	{DegradedSignals, "this kernel cannot keep signals inside: the command can signal every process of its user"},
 	{DegradedSuperuser, "the command keeps a superuser's capabilities: it reads other processes' environments and, through the kernel, can undo the envelope"},
+	{DegradedPeerLimits, "the resource limits of the user's other processes can be lowered, which can end them"},
 	{DegradedProtected, "files inside a writable root cannot be protected: git hooks, editor and agent settings there can be changed"},
 	{DegradedMetadata, "modes, owners, times and attributes of the user's files outside the roots can be changed, their content not"},
-	{DegradedNames, "that a file outside exists, its size and its times can be seen, its content not"},
-	{DegradedProcessList, "command lines of other processes can be seen"},
+	{DegradedNames, "that a file outside exists, its size, its times and when it is used can be seen, its content not"},
+	{DegradedProcessList, "command lines of the user's other processes can be seen, and their priority lowered"},
 	{DegradedLocalhost, "without network no internet socket can be made at all: servers on localhost do not work"},
 	{DegradedNetworkAll, "granted network is the whole network, services on this host's own loopback included"},
 	{DegradedUnixSockets, "sockets with a path can be reached wherever the user may connect: agents, buses, container engines"},
-	{DegradedSharedMemory, "/dev/shm is the host's: shared memory of the user's other programs can be read and changed"},
+	{DegradedSharedMemory, "/dev/shm and System V objects are the host's: shared memory of the user's other programs can be read and changed"},
 	{DegradedTerminals, "other terminals of the user can be opened: read and drawn on"},
 	{DegradedDevices, "this kernel cannot restrict the control of devices that may be opened"},
 	{DegradedProcessLimit, "the kernel does not limit the number of a superuser's processes"},
@@ -175,13 +177,13 @@ func Explain(degradation string) string {
 }
 
 // EnvelopeOnly is the plan for a process that is not otherwise restricted: no new
-// privileges, and a domain that handles the scopes and nothing else, so that neither
-// signals, tracing nor abstract sockets reach out of it and nothing else changes. What an
-// old kernel cannot give of it is named.
+// privileges, a domain that handles the scopes and nothing else, and a filter of one rule, so that
+// neither signals, tracing, changed limits nor abstract sockets reach out of it and nothing
+// else changes. What an old kernel cannot give of it is named.
 func EnvelopeOnly(h Host) (Profile, Report) {
 	p := Profile{
 		Backend: BackendEnvelope, Landlock: h.LandlockABI, Envelope: h.LandlockABI >= landlockScopes,
-		NoNewPrivs: true, Network: true, UnixSockets: true,
+		Guard: h.Seccomp, NoNewPrivs: true, Network: true, UnixSockets: true, SharedMemory: true,
 	}
 	r := Report{Strength: StrengthAdvisory, Status: StatusPartial, Backend: BackendEnvelope}
 	if !p.Envelope {
@@ -190,6 +192,10 @@ func EnvelopeOnly(h Host) (Profile, Report) {
 	}
 	if h.Root {
 		r.Degradations = append(r.Degradations, DegradedSuperuser)
+	}
+	if !p.Guard {
+		r.Degradations = append(r.Degradations, DegradedPeerLimits)
+		r.Missing = append(r.Missing, "system call filter: "+h.SeccompLack)
 	}
 	return p, r
 }
@@ -297,7 +303,7 @@ func plan(r Request, memory *Planner) (Profile, Report, error) {
 	p := Profile{
 		Backend: BackendLandlock, Landlock: r.Host.LandlockABI, Envelope: r.Host.LandlockABI >= landlockScopes,
 		Files: true, Read: roots.read, Write: roots.write, Exec: roots.exec, List: roots.list, Devices: roots.devices,
-		Network: r.Network, UnixSockets: r.UnixSockets, Strict: true, NoNewPrivs: true,
+		Network: r.Network, UnixSockets: r.UnixSockets, SharedMemory: r.SharedMemory, Strict: true, Guard: true, NoNewPrivs: true,
 		DropCapabilities: true, KeepDACOverride: roots.foreign != "",
 	}
 	p = withCommon(p, r)

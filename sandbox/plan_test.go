@@ -140,6 +140,7 @@ capabilities  none
 calls         filtered
 network       none
 unix sockets  connected pairs only
+shared memory none
 files         as listed
   read        /data/pyenv
   read        /etc/ssl/certs
@@ -216,7 +217,7 @@ func TestPlanFollowsTheRequest(t *testing.T) {
 		"network": {func(r *Request) { r.Network = true },
 			[]string{"network host", "exec /run/systemd/resolve/stub-resolv.conf"}, []string{"network none"}, "+" + DegradedNetworkAll},
 		"unix sockets":  {func(r *Request) { r.UnixSockets = true }, []string{"unix sockets any"}, []string{"unix sockets connected pairs only"}, "+" + DegradedUnixSockets},
-		"shared memory": {func(r *Request) { r.SharedMemory = true }, []string{"write /dev/shm"}, nil, "+" + DegradedSharedMemory},
+		"shared memory": {func(r *Request) { r.SharedMemory = true }, []string{"shared memory host", "write /dev/shm"}, []string{"shared memory none"}, "+" + DegradedSharedMemory},
 		"terminals":     {func(r *Request) { r.Pseudoterminals = true }, []string{"devices /dev/ptmx", "devices /dev/pts"}, nil, "+" + DegradedTerminals},
 		"own terminal":  {func(r *Request) { r.Terminal = "/dev/pts/3" }, []string{"devices /dev/pts/3"}, nil, "-" + DegradedTerminals},
 		"channel": {func(r *Request) { r.Session = []string{"/run/user/1000/pioneer/s1"} }, []string{"write /run/user/1000/pioneer/s1"},
@@ -332,9 +333,9 @@ func TestPlanUnrestrictedAndOff(t *testing.T) {
 		if err != nil || p.Backend != BackendEnvelope || report.Strength != StrengthAdvisory || p.Validate() != nil {
 			t.Errorf("%s: %v %v %v %v", name, p, report, err, p.Validate())
 		}
-		r.Host.LandlockABI = 0
+		r.Host.LandlockABI, r.Host.Seccomp = 0, false
 		p, report, err = Plan(r)
-		if err != nil || p.Envelope || !slices.Contains(report.Degradations, DegradedSignals) || p.Validate() != nil {
+		if err != nil || p.Envelope || p.Guard || !slices.Contains(report.Degradations, DegradedPeerLimits) || !slices.Contains(report.Degradations, DegradedSignals) || p.Validate() != nil {
 			t.Errorf("%s on an old kernel: %v %v %v", name, p, report, err)
 		}
 	}
@@ -404,6 +405,7 @@ func TestValidate(t *testing.T) {
 		"no new privileges lost": {func(p *Profile) { p.NoNewPrivs = false }, "noNewPrivs is required"},
 		"no file rules":          {func(p *Profile) { p.Files = false }, "without file rules"},
 		"no filter":              {func(p *Profile) { p.Strict = false }, "without the system call filter"},
+		"no guard":               {func(p *Profile) { p.Guard = false }, "without the system call filter"},
 		"capabilities":           {func(p *Profile) { p.DropCapabilities = false }, "keeps its capabilities"},
 		"envelope left out":      {func(p *Profile) { p.Envelope = false }, "leaves it out"},
 		"envelope on old":        {func(p *Profile) { p.Landlock = 5 }, "the envelope needs Landlock version 6"},
@@ -419,7 +421,7 @@ func TestValidate(t *testing.T) {
 		"envelope without sockets": {func(p *Profile) {
 			*p, _ = EnvelopeOnly(goodHost())
 			p.Network = false
-		}, "cannot refuse sockets"},
+		}, "cannot refuse sockets or shared memory"},
 		"envelope with paths": {func(p *Profile) {
 			*p, _ = EnvelopeOnly(goodHost())
 			p.Write = []string{"/x"}

@@ -59,6 +59,12 @@ type Profile struct {
 	UnixSockets bool `json:"unixSockets"`
 	// Strict puts the system call filter for tools on.
 	Strict bool `json:"strict"`
+	// SharedMemory true lets the calls through that reach memory, queues and semaphores which
+	// are named for the whole system.
+	SharedMemory bool `json:"sharedMemory"`
+	// Guard puts the envelope's own filter on: the limits of no other process can be changed.
+	// The filter for tools holds the same rule.
+	Guard bool `json:"guard"`
 	// NoNewPrivs is required in every profile: without it neither a domain nor a
 	// filter holds across a setuid program.
 	NoNewPrivs bool `json:"noNewPrivs"`
@@ -119,7 +125,7 @@ func (p Profile) Validate() error {
 		switch {
 		case !p.Files:
 			return bad("backend %s without file rules", p.Backend)
-		case !p.Strict:
+		case !p.Strict || !p.Guard:
 			return bad("backend %s without the system call filter", p.Backend)
 		case !p.DropCapabilities:
 			return bad("backend %s keeps its capabilities", p.Backend)
@@ -130,8 +136,8 @@ func (p Profile) Validate() error {
 		if p.Files || p.Strict {
 			return bad("backend %s carries rules of another backend", p.Backend)
 		}
-		if !p.Network || !p.UnixSockets {
-			return bad("backend %s cannot refuse sockets", p.Backend)
+		if !p.Network || !p.UnixSockets || !p.SharedMemory {
+			return bad("backend %s cannot refuse sockets or shared memory", p.Backend)
 		}
 	default:
 		return bad("unknown backend %q", p.Backend)
@@ -219,9 +225,10 @@ func (p Profile) String() string {
 	line("envelope", onOff(p.Envelope))
 	line("no-new-privs", onOff(p.NoNewPrivs))
 	line("capabilities", p.capabilityWords())
-	line("calls", choose(p.Strict, "filtered", "not filtered"))
+	line("calls", choose(p.Strict, "filtered", choose(p.Guard, "guarded", "not filtered")))
 	line("network", choose(p.Network, "host", "none"))
 	line("unix sockets", choose(p.UnixSockets, "any", "connected pairs only"))
+	line("shared memory", choose(p.SharedMemory, "host", "none"))
 	line("files", choose(p.Files, "as listed", "not restricted"))
 	for _, list := range p.lists() {
 		for _, path := range slices.Sorted(slices.Values(list.paths)) {

@@ -44,6 +44,8 @@ type script struct {
 	FD       int // a descriptor to try
 	PID      int // a process to attack
 	Grandson bool
+	// DeathSignal asks to be killed when the parent dies.
+	DeathSignal bool
 }
 
 // binary is a copy of the test binary that every user can execute.
@@ -117,6 +119,11 @@ func (s script) stage() error {
 		again := s
 		again.UID = 0
 		return again.execute(binary, []string{"stage"})
+	}
+	if s.DeathSignal {
+		if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
+			return err
+		}
 	}
 	if s.Dir != "" {
 		if err := os.Chdir(s.Dir); err != nil {

@@ -243,15 +243,12 @@ func (r *renderer) fact(f rawFact) Fact {
 	return out
 }
 
-// maxLabel bounds a label: a peer writes those of its evidence.
+// maxLabel bounds a label, in cells: a peer writes those of its evidence.
 const maxLabel = 24
 
 func shortLabel(s string) string {
-	s, cut := clip(s, maxLabel, false)
-	if s = Visible(s); cut {
-		s += Ellipsis
-	}
-	return s
+	s, _ = clip(s, maxLabel, false)
+	return runewidth.Truncate(Visible(s), maxLabel, Ellipsis)
 }
 
 // clip cuts text to a number of characters, at a boundary of one.

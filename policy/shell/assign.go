@@ -60,6 +60,14 @@ func dangerousName(name string, v word) string {
 		if v.known() && s != "" && insideAll(s) {
 			return ""
 		}
+	case "LANG", "LC_ALL", "LC_CTYPE":
+		// In some character sets a backslash or a pipe is the second half of a
+		// letter, and the shell reads another text than was judged.
+		up := strings.ToUpper(s)
+		if v.known() && (s == "" || s == "C" || s == "POSIX" || strings.Contains(up, "UTF-8") || strings.Contains(up, "UTF8")) {
+			return ""
+		}
+		return "another character set changes how the shell reads its text"
 	case "PYTHONWARNINGS":
 		if v.known() && !strings.Contains(s, ".") {
 			return ""

@@ -207,3 +207,18 @@ func TestReports(t *testing.T) {
 		}
 	}
 }
+
+// oracleSeeds are all texts of the tables.
+func oracleSeeds(t testing.TB) []string {
+	var out []string
+	for _, c := range readLines[tableCase](t, "testdata/commands.jsonl") {
+		out = append(out, c.Command)
+	}
+	for _, c := range readLines[everydayCase](t, "testdata/everyday.jsonl") {
+		out = append(out, c.Command)
+	}
+	for _, c := range readLines[reportCase](t, "testdata/reports.jsonl") {
+		out = append(out, c.Commands...)
+	}
+	return out
+}

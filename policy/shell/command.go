@@ -20,8 +20,8 @@ type call struct {
 	peeled int
 	// noShell: run by execve, so functions, builtins and keywords do not exist.
 	noShell bool
-	// redirected: it writes a file through a redirection.
-	remote bool
+	// noFuncs: run by the shell, but not as one of its functions.
+	noFuncs bool
 }
 
 // collect notes what the whole text defines, before anything is judged: a
@@ -39,6 +39,7 @@ func (z *analyzer) collect(root syntax.Node) {
 		case *syntax.Assign:
 			z.collectAssign(n)
 		case *syntax.WordIter:
+			z.named(n.Name.Value)
 			v := z.variable(n.Name.Value)
 			if len(n.Items) == 0 && !n.InPos.IsValid() {
 				v.unknown = true
@@ -52,10 +53,23 @@ func (z *analyzer) collect(root syntax.Node) {
 			}
 		case *syntax.BinaryArithm:
 			if w, ok := n.X.(*syntax.Word); ok && n.Op != syntax.Comma && isName(w.Lit()) && isAssignOp(n.Op) {
+				z.named(w.Lit())
 				v := z.variable(w.Lit())
 				if !v.unknown {
 					v.unknown, v.number = true, true
 				}
+			}
+		case *syntax.UnaryArithm:
+			if w, ok := n.X.(*syntax.Word); ok && (n.Op == syntax.Inc || n.Op == syntax.Dec) {
+				z.named(w.Lit())
+			}
+		case *syntax.CoprocClause:
+			if n.Name != nil {
+				z.named(n.Name.Lit())
+			}
+		case *syntax.Redirect:
+			if n.N != nil && strings.HasPrefix(n.N.Value, "{") {
+				z.named(strings.Trim(n.N.Value, "{}"))
 			}
 		case *syntax.CallExpr:
 			z.collectCall(n)
@@ -63,6 +77,13 @@ func (z *analyzer) collect(root syntax.Node) {
 		}
 		return true
 	})
+}
+
+// named judges a name that gets a value which is not written in the text.
+func (z *analyzer) named(name string) {
+	if isName(name) {
+		z.assigns(name, word{}, false)
+	}
 }
 
 func isAssignOp(op syntax.BinAritOperator) bool {
@@ -341,18 +362,18 @@ func (z *analyzer) redirect(r *syntax.Redirect, e env) env {
 			input(stdin{kind: stdinOpaque})
 		}
 	case syntax.RdrIn:
-		w := z.single(r.Word)
+		w := z.redirected(r.Word)
 		input(stdin{kind: stdinFile, text: w.val})
 		z.target(w, false, e)
 	case syntax.RdrInOut:
-		w := z.single(r.Word)
+		w := z.redirected(r.Word)
 		input(stdin{kind: stdinFile, text: w.val})
 		z.target(w, false, e)
 		z.target(w, true, e)
 	case syntax.RdrOut, syntax.AppOut, syntax.RdrClob, syntax.RdrAll, syntax.AppAll:
-		z.target(z.single(r.Word), true, e)
+		z.target(z.redirected(r.Word), true, e)
 	case syntax.DplIn:
-		w := z.single(r.Word)
+		w := z.redirected(r.Word)
 		if n, err := strconv.Atoi(strings.TrimSuffix(w.val, "-")); err == nil && w.lit {
 			if s, ok := e.fds[n]; ok {
 				input(s)
@@ -363,7 +384,7 @@ func (z *analyzer) redirect(r *syntax.Redirect, e env) env {
 			input(stdin{kind: stdinOpaque})
 		}
 	case syntax.DplOut:
-		w := z.single(r.Word)
+		w := z.redirected(r.Word)
 		if w.lit {
 			if _, err := strconv.Atoi(strings.TrimSuffix(w.val, "-")); err == nil || w.val == "-" {
 				return e
@@ -374,12 +395,22 @@ func (z *analyzer) redirect(r *syntax.Redirect, e env) env {
 		z.target(w, true, e)
 	case syntax.AppClob, syntax.RdrAllClob, syntax.AppAllClob:
 		z.problem(Problem{Kind: kindParserGap, Action: policy.Ask, Message: "a redirection that bash does not have"})
-		z.target(z.single(r.Word), true, e)
+		z.target(z.redirected(r.Word), true, e)
 	default:
 		z.nodeUnknown(r.Op)
-		z.target(z.single(r.Word), true, e)
+		z.target(z.redirected(r.Word), true, e)
 	}
 	return e
+}
+
+// redirected is the word after a redirection: bash expands braces in it, and
+// takes the result if it is one word.
+func (z *analyzer) redirected(w *syntax.Word) word {
+	v := z.single(w)
+	if z.o.Dialect == Bash && braceShape(w.Parts) != braceNone {
+		return word{norm: v.norm, typed: v.typed, multi: true}
+	}
+	return v
 }
 
 func (z *analyzer) numeric(name string) bool {
@@ -468,7 +499,7 @@ func (z *analyzer) callExpr(c *syntax.CallExpr, e env) env {
 		return e
 	}
 	if z.simple && e.wraps == nil {
-		z.simple = len(words) == len(c.Args) && literalOnly(words)
+		z.simple = len(words) == len(c.Args) && words[0].val != "" && literalOnly(words)
 		if z.simple {
 			z.a.Argv = values(words)
 		}
@@ -521,6 +552,9 @@ func (z *analyzer) declClause(c *syntax.DeclClause, e env) {
 				}
 			} else if a.Name != nil {
 				words = append(words, literal(a.Name.Value))
+				if c.Variant.Value != "export" && c.Variant.Value != "readonly" && a.Name.Value == "PATH" {
+					opaque = "may take the search path away"
+				}
 			}
 			continue
 		}
@@ -661,6 +695,9 @@ func (z *analyzer) call(c call) env {
 	if p != nil && p.peel != nil && c.peeled < maxPeel && !z.full {
 		at := len(z.a.Units) - 1
 		p.peel(z, at, c)
+		if z.hasCd && (name == "command" || name == "builtin" || name == "eval") {
+			e.dirs = nil // what it ran may have moved this shell
+		}
 	} else if c.peeled >= maxPeel {
 		z.tooComplex(fmt.Sprintf("more than %d wrappers around a command", maxPeel))
 	}

@@ -98,8 +98,11 @@ func lookGit(z *analyzer, u *Unit, c call) env {
 		if strings.HasPrefix(s, "ext::") || strings.HasPrefix(s, "fd::") {
 			u.floor(floorExecutes, "the address "+w.norm+" runs a program")
 		}
-		if s == "--" {
+		if s == "--" && w.lit {
 			break
+		}
+		if !w.lit && (s == "-" || strings.HasPrefix(s, "--") && !strings.Contains(s, "=")) && !z.numericTail(w) {
+			u.floor(floorExecutes, "an option of git "+cmd+" is computed")
 		}
 		if !strings.HasPrefix(s, "--") {
 			continue

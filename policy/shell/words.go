@@ -356,7 +356,20 @@ func (z *analyzer) fields(w *syntax.Word) []word {
 			return []word{{norm: l.Value, val: l.Value, lit: true, prefix: l.Value, typed: l.Value, plain: true}}
 		}
 	}
-	if z.o.Dialect == Bash {
+	switch braceShape(w.Parts) {
+	case braceOdd:
+		// bash and the library disagree about braces that do not close as they
+		// should: visit what is in the word, and know nothing of it.
+		for _, p := range w.Parts {
+			z.wordPart(p)
+		}
+		if z.o.Dialect == Bash {
+			return []word{{norm: z.slice(w), typed: z.slice(w), multi: true}}
+		}
+	case braceExpands:
+		if z.o.Dialect != Bash {
+			break
+		}
 		copied := &syntax.Word{Parts: append([]syntax.WordPart(nil), w.Parts...)}
 		if syntax.SplitBraces(copied) {
 			if all, ok := z.brace(copied.Parts, maxBraces); ok {
@@ -366,10 +379,77 @@ func (z *analyzer) fields(w *syntax.Word) []word {
 				}
 				return out
 			}
+			for _, p := range w.Parts {
+				z.wordPart(p)
+			}
 			return []word{{norm: z.slice(w), typed: z.slice(w), multi: true}}
 		}
 	}
 	return z.parts(w.Parts, true)
+}
+
+type braceKind uint8
+
+const (
+	braceNone    braceKind = iota // no braces that expand
+	braceExpands                  // lists and sequences, well formed
+	braceOdd                      // anything else with a comma or two dots
+)
+
+// braceShape looks at the unquoted braces of a word.
+func braceShape(parts []syntax.WordPart) braceKind {
+	type group struct {
+		commas, dots bool
+	}
+	var open []group
+	any, sep, odd := false, false, false
+	for _, p := range parts {
+		l, ok := p.(*syntax.Lit)
+		if !ok {
+			continue
+		}
+		s := l.Value
+		for i := 0; i < len(s); i++ {
+			switch s[i] {
+			case '\\':
+				i++
+			case '{':
+				any = true
+				open = append(open, group{})
+			case '}':
+				any = true
+				if len(open) == 0 {
+					odd = true
+					continue
+				}
+				g := open[len(open)-1]
+				open = open[:len(open)-1]
+				if g.commas == g.dots {
+					odd = true // neither, or both
+				}
+			case ',':
+				sep = true
+				if len(open) > 0 {
+					open[len(open)-1].commas = true
+				}
+			case '.':
+				if i+1 < len(s) && s[i+1] == '.' {
+					sep = true
+					i++
+					if len(open) > 0 {
+						open[len(open)-1].dots = true
+					}
+				}
+			}
+		}
+	}
+	switch {
+	case !any || !sep:
+		return braceNone
+	case odd || len(open) > 0:
+		return braceOdd
+	}
+	return braceExpands
 }
 
 func plainLit(s string) bool {
@@ -463,6 +543,9 @@ func sequence(be *syntax.BraceExp, room int) ([]string, bool) {
 	letters := err1 != nil && err2 != nil && len(from) == 1 && len(to) == 1
 	if letters {
 		a, b = int64(from[0]), int64(to[0])
+		if a > 'Z' != (b > 'Z') {
+			return nil, false // through punctuation
+		}
 	} else if err1 != nil || err2 != nil || len(from) > 1 && from[0] == '0' || len(to) > 1 && to[0] == '0' {
 		return nil, false // padded numbers: not worth knowing
 	}

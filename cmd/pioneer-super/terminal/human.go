@@ -186,12 +186,24 @@ func (h *Human) Notice(line string) {
 // Ctrl-] q calls Hooks.Stop, Ctrl-] a shows what waits, Ctrl-] Ctrl-] sends one
 // Ctrl-].
 func (h *Human) Relay(ctx context.Context, master *os.File, resize func(rows, cols uint16)) error {
+	return h.join(ctx, master, resize, true)
+}
+
+// Show is Relay without keys, for a command whose output is a terminal and
+// whose input is not: the terminal stays in its modes, and questions that the
+// command asks the terminal are dropped, since it could not read the answers.
+// It goes on in the background, as the output of any job does.
+func (h *Human) Show(ctx context.Context, master *os.File, resize func(rows, cols uint16)) error {
+	return h.join(ctx, master, resize, false)
+}
+
+func (h *Human) join(ctx context.Context, master *os.File, resize func(rows, cols uint16), keys bool) error {
 	side, err := openPseudo(master)
 	if err != nil {
 		return fmt.Errorf("relay %s: %w", master.Name(), err)
 	}
 	defer side.close()
-	r := &relay{side: side, ended: make(chan error, 1), wake: make(chan struct{}, 1)}
+	r := &relay{side: side, keys: keys, ended: make(chan error, 1), wake: make(chan struct{}, 1)}
 	if err := h.send(ctx, r); err != nil {
 		return err
 	}
@@ -261,6 +273,7 @@ func (p *pending) answer(r reply) {
 // do for the loop.
 type relay struct {
 	side  *pseudo
+	keys  bool // what is typed goes to the agent
 	ended chan error
 	wake  chan struct{}
 

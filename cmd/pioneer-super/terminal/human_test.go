@@ -378,6 +378,11 @@ type agent struct {
 
 func relayed(t *testing.T, h *Human) *agent {
 	t.Helper()
+	return joined(t, h.Relay)
+}
+
+func joined(t *testing.T, join func(context.Context, *os.File, func(rows, cols uint16)) error) *agent {
+	t.Helper()
 	master, tty, err := pty.Open()
 	if err != nil {
 		t.Fatal(err)
@@ -388,7 +393,7 @@ func relayed(t *testing.T, h *Human) *agent {
 	a := &agent{master: master, tty: tty, sizes: make(chan [2]uint16, 64), over: make(chan error, 1)}
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
-		a.over <- h.Relay(ctx, master, func(r, c uint16) { a.sizes <- [2]uint16{r, c} })
+		a.over <- join(ctx, master, func(r, c uint16) { a.sizes <- [2]uint16{r, c} })
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -531,6 +536,45 @@ func TestNothingIsLeftToType(t *testing.T) {
 	}
 }
 
+// TestShow: output alone. The terminal stays as it is, nothing is asked of it,
+// and a dialog still holds the output.
+func TestShow(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t)
+	before := s.modes()
+	h := s.open(normal)
+	a := joined(t, h.Show)
+	a.tty.WriteString("one\x1b]11;?\x07\x1b[6n\x1b[5n\x1b[c\x1bZ\x1b[31mtwo")
+	at := s.wait(0, "two")
+	if got := s.written(); got != "one\x1b[31mtwo" {
+		t.Errorf("written %q", got)
+	}
+	if diff := cmp.Diff(before, s.modes(), allFields); diff != "" {
+		t.Errorf("modes changed: %s", diff)
+	}
+	ch := asking(h, t.Context(), ask())
+	at = s.wait(at, "one moment")
+	a.tty.WriteString("FORGED")
+	time.Sleep(countsAfter)
+	if strings.Contains(s.written(), "FORGED") {
+		t.Fatal("the command draws over the dialog")
+	}
+	s.typed("n")
+	if o := s.expect(ch); o.err != nil || o.answer.Decision != Deny {
+		t.Fatalf("%+v", o)
+	}
+	at = s.wait(at, "FORGED")
+	h.Notice("note")
+	s.wait(at, "pioneer-super: note")
+	if diff := cmp.Diff(before, s.modes(), allFields); diff != "" {
+		t.Errorf("modes are not put back: %s", diff)
+	}
+	a.tty.Close()
+	if err := <-a.over; err != nil {
+		t.Error(err)
+	}
+}
+
 func TestRelayKeys(t *testing.T) {
 	t.Parallel()
 	s := newScreen(t)
@@ -651,6 +695,22 @@ func TestNotices(t *testing.T) {
 	a.tty.Close()
 	at = s.wait(at, "5 earlier lines were dropped")
 	s.wait(at, fmt.Sprintf("note %d", maxNotes+4))
+}
+
+func TestNoColor(t *testing.T) {
+	t.Parallel()
+	for _, as := range []look{{color: true}, {}} {
+		s := newScreen(t)
+		h := s.open(as)
+		ch := asking(h, t.Context(), questions()["small"])
+		s.wait(0, "one moment")
+		time.Sleep(countsAfter)
+		s.typed("n")
+		s.expect(ch)
+		if got := strings.Contains(s.written(), "\x1b[1;33m"); got != as.color {
+			t.Errorf("%+v: colours %v", as, got)
+		}
+	}
 }
 
 func TestLookOf(t *testing.T) {

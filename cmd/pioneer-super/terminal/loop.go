@@ -35,7 +35,8 @@ const (
 	away                  // we are stopped or in the background
 )
 
-func (p place) raw() bool { return p == relaying || p == board }
+// drawn reports whether something of the tree is on the terminal.
+func (p place) drawn() bool { return p == relaying || p == board }
 
 type loop struct {
 	h       *Human
@@ -46,6 +47,7 @@ type loop struct {
 	signals chan os.Signal
 
 	at       place
+	raw      bool // we read the keys
 	behind   bool // not in the foreground
 	remember bool // the modes may have been changed while we were stopped
 	relay    *relay
@@ -118,7 +120,7 @@ func (l *loop) end() {
 		l.enter(idle)
 		l.flushNotes()
 	}
-	if l.at.raw() {
+	if l.raw {
 		_ = l.dev.restore()
 	}
 	if l.relay != nil {
@@ -141,24 +143,33 @@ func (l *loop) write(s string) {
 // wanted is where we should be now.
 func (l *loop) wanted() place {
 	switch {
+	case !l.behind && (len(l.queue) > 0 || l.pane != nil):
+		return board
+	case l.relay != nil && (!l.behind || !l.relay.keys):
+		return relaying
 	case l.behind:
 		return away
-	case len(l.queue) > 0, l.pane != nil:
-		return board
-	case l.relay != nil:
-		return relaying
 	}
 	return idle
+}
+
+// needsRaw reports whether p is a place where we read the keys.
+func (l *loop) needsRaw(p place) bool {
+	return p == board || p == relaying && l.relay != nil && l.relay.keys
 }
 
 // settle goes there, and draws what has changed.
 func (l *loop) settle() {
 	want := l.wanted()
-	if want.raw() && !l.at.raw() && !l.dev.foreground() {
-		l.behind, want = true, away
+	if l.needsRaw(want) && !l.raw && !l.dev.foreground() {
+		l.behind = true
+		want = l.wanted()
 	}
 	if want != l.at {
 		l.enter(want)
+	}
+	if l.behind {
+		l.announce()
 	}
 	switch l.at {
 	case board:
@@ -170,8 +181,6 @@ func (l *loop) settle() {
 		}
 	case idle, relaying:
 		l.flushNotes()
-	case away:
-		l.announce()
 	}
 }
 
@@ -197,18 +206,20 @@ func (l *loop) enter(to place) {
 		l.out.modes = modes{}
 	}
 	switch {
-	case from.raw() && !to.raw():
+	case l.raw && !l.needsRaw(to):
 		l.drain()
 		l.in.park()
+		l.raw = false
 		if err := l.dev.restore(); err != nil && l.failed == nil {
 			l.failed = err
 		}
-	case !from.raw() && to.raw():
+	case !l.raw && l.needsRaw(to):
 		if err := l.dev.makeRaw(l.remember); err != nil && l.failed == nil {
 			l.failed = err
 			return
 		}
 		l.remember = false
+		l.raw = true
 		l.handled = l.in.resume()
 	}
 	l.at = to
@@ -402,14 +413,14 @@ func (l *loop) deadline() time.Time {
 	for _, p := range l.aside {
 		sooner(p.expires)
 	}
-	if l.at == away {
+	if l.behind {
 		sooner(time.Now().Add(lookAgain))
 	}
 	return next
 }
 
 func (l *loop) tick(now time.Time) {
-	if l.at == away {
+	if l.behind {
 		l.comeBack()
 	}
 	for _, p := range append(append([]*pending(nil), l.queue...), l.aside...) {
@@ -528,7 +539,7 @@ func (l *loop) message(m any) {
 			m.ended <- errBusy
 			return
 		}
-		l.relay, l.out, l.column0 = m, filter{}, true
+		l.relay, l.out, l.column0 = m, filter{mute: !m.keys}, true
 		rows, cols := l.dev.size()
 		m.todo(func() { m.rows, m.cols, m.resized = rows, cols, true })
 	case endRelay:
@@ -564,7 +575,7 @@ func (l *loop) endRelay(err error) {
 	l.queue = append(l.queue, l.aside...)
 	l.aside = nil
 	if l.at == relaying {
-		l.enter(l.wanted())
+		l.enter(idle) // settle goes on from there
 	}
 	l.out = filter{}
 	r.ended <- err
@@ -589,7 +600,7 @@ func (l *loop) input(c chunk) {
 	switch {
 	case c.err == errAway:
 		l.in.park()
-		l.at, l.behind, l.dialog = away, true, nil
+		l.at, l.raw, l.behind, l.dialog = away, false, true, nil
 		l.revive()
 		return
 	case c.err != nil:
@@ -720,10 +731,10 @@ func (l *loop) signal(s os.Signal) {
 	case sigContinue:
 		// Stopped and continued by somebody else: whatever the modes were,
 		// they are not to be relied on.
-		if l.at.raw() {
+		if l.at.drawn() {
 			l.in.park()
-			l.at, l.dialog = away, nil
 			l.revive()
+			l.at, l.raw, l.dialog = away, false, nil
 		}
 		l.comeBack()
 	}
@@ -745,7 +756,7 @@ func (l *loop) suspend() {
 	l.enter(away)
 	l.dialog = nil
 	stopSelf(l.signals)
-	l.remember = was.raw() || was == idle
+	l.remember = was != away
 	l.comeBack()
 }
 
@@ -753,6 +764,8 @@ func (l *loop) suspend() {
 func (l *loop) comeBack() {
 	was := l.behind
 	l.behind = !l.dev.foreground()
+	// What a shell set before it put us in front is what to go back to.
+	l.remember = l.remember || was && !l.behind
 	if l.behind && !was {
 		for _, p := range l.queue {
 			p.told = false
@@ -795,7 +808,7 @@ func (l *loop) flushNotes() {
 	if len(l.notes) == 0 {
 		return
 	}
-	if l.at == relaying && (l.out.modes.alternate != 0 || !l.relay.side.cooked()) {
+	if l.at == relaying && (l.out.modes.alternate != 0 || l.relay.keys && !l.relay.side.cooked()) {
 		return
 	}
 	var b strings.Builder

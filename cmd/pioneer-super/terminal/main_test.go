@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/creack/pty"
+	"go.uber.org/goleak"
 )
 
 // The test binary is also the program under test: with PIONEER_TERMINAL_PLAY
@@ -19,7 +20,7 @@ func TestMain(m *testing.M) {
 	if play := os.Getenv("PIONEER_TERMINAL_PLAY"); play != "" {
 		os.Exit(perform(play))
 	}
-	os.Exit(m.Run())
+	goleak.VerifyTestMain(m)
 }
 
 func perform(play string) int {
@@ -57,7 +58,7 @@ func perform(play string) int {
 		_, err := h.Ask(ctx, questions()[rest])
 		time.Sleep(linger + 100*time.Millisecond)
 		say(Answer{}, err)
-	case "relay", "relayask":
+	case "relay", "relayask", "show":
 		cmd := exec.Command("bash", "--norc", "--noprofile", "-c", rest)
 		master, err := pty.Start(cmd)
 		if err != nil {
@@ -79,7 +80,11 @@ func perform(play string) int {
 				h.Notice(fmt.Sprintf("answered %s %v", a.Decision, err))
 			}()
 		}
-		err = h.Relay(ctx, master, func(rows, cols uint16) {
+		join := h.Relay
+		if name == "show" {
+			join = h.Show
+		}
+		err = join(ctx, master, func(rows, cols uint16) {
 			_ = pty.Setsize(master, &pty.Winsize{Rows: rows, Cols: cols})
 		})
 		h.Close()

@@ -44,6 +44,9 @@ type filter struct {
 	more  int    // bytes of a character still to come
 	// asked: the agent sent something that a terminal answers.
 	asked bool
+	// mute drops what a terminal would answer: for a program that could not
+	// read the answer.
+	mute bool
 	// dropped counts what was not passed on.
 	dropped int
 }
@@ -233,6 +236,17 @@ func (f *filter) step(dst []byte, b byte) []byte {
 	return dst
 }
 
+// question notes that the terminal will answer, and reports whether it may be
+// asked.
+func (f *filter) question() bool {
+	if f.mute {
+		f.dropped++
+		return false
+	}
+	f.asked = true
+	return true
+}
+
 // escape handles ESC and one final byte.
 func (f *filter) escape(dst []byte, b byte) []byte {
 	switch b {
@@ -241,7 +255,9 @@ func (f *filter) escape(dst []byte, b byte) []byte {
 	case 'c':
 		f.modes = modes{}
 	case 'Z':
-		f.asked = true
+		if !f.question() {
+			return dst
+		}
 	case '7', '8', 'D', 'E', 'H', 'M', 'N', 'O':
 	default:
 		f.dropped++
@@ -283,13 +299,11 @@ func (f *filter) osc(dst []byte) []byte {
 	ok := false
 	switch code {
 	case "10", "11", "12":
-		ok = rest == "?"
-		f.asked = f.asked || ok
+		ok = rest == "?" && f.question()
 	case "4":
 		index, question, _ := strings.Cut(rest, ";")
 		n, err := strconv.Atoi(index)
-		ok = err == nil && n >= 0 && n <= 255 && question == "?"
-		f.asked = f.asked || ok
+		ok = err == nil && n >= 0 && n <= 255 && question == "?" && f.question()
 	case "104", "110", "111", "112":
 		ok = strings.Trim(rest, "0123456789;") == ""
 	case "133":
@@ -326,11 +340,10 @@ func (f *filter) csi(dst []byte, b byte) []byte {
 			f.modes.colour(params, string(f.buf))
 			pass = true
 		case 'c', 'n':
-			pass, f.asked = true, true
+			pass = f.question()
 		case 't': // only reports of sizes; the rest moves windows or types titles
 			n := first(params, 0)
-			pass = len(params) == 1 && (n == 14 || n == 16 || n == 18)
-			f.asked = f.asked || pass
+			pass = len(params) == 1 && (n == 14 || n == 16 || n == 18) && f.question()
 		case 'r':
 			pass = true
 			f.modes.margins = ""
@@ -347,12 +360,12 @@ func (f *filter) csi(dst []byte, b byte) []byte {
 		case 'J', 'K':
 			pass = true
 		case 'n', 'u', 'm':
-			pass, f.asked = true, true
+			pass = f.question()
 		}
 	case ">":
 		switch b {
 		case 'c', 'q':
-			pass, f.asked = true, true
+			pass = f.question()
 		case 'm':
 			// Only how keys are reported, never the other resources.
 			switch {
@@ -375,7 +388,7 @@ func (f *filter) csi(dst []byte, b byte) []byte {
 	case "=":
 		switch b {
 		case 'c':
-			pass, f.asked = true, true
+			pass = f.question()
 		case 'u':
 			how := 1
 			if len(params) > 1 {
@@ -392,7 +405,7 @@ func (f *filter) csi(dst []byte, b byte) []byte {
 	case "$", "?$":
 		switch b {
 		case 'p':
-			pass, f.asked = true, true
+			pass = f.question()
 		case 'z', '{', 'x', 'v', 'r', 't':
 			pass = prefix == 0
 		}

@@ -299,6 +299,30 @@ func TestFullScreenAgent(t *testing.T) {
 	}
 }
 
+// TestLinesAgent: an agent that draws between its lines finds the screen, the
+// cursor and its colours as they were.
+func TestLinesAgent(t *testing.T) {
+	t.Parallel()
+	p := newPane(t, 80, 24)
+	p.start(`relayask:stty raw -echo; printf "\033[2J\033[H"; for i in 1 2 3; do printf "line $i\r\n"; done; ` +
+		`printf "\033[32;1m> input\033[5G"; cat >/dev/null`)
+	p.wait("> input")
+	const cursor = "#{cursor_x},#{cursor_y} #{alternate_on}"
+	before, at := p.tmux("capture-pane", "-p", "-e"), p.tmux("display", "-p", cursor)
+	p.ready()
+	p.press("n")
+	p.wait("> input")
+	time.Sleep(300 * time.Millisecond)
+	if after := p.tmux("capture-pane", "-p", "-e"); after != before {
+		t.Errorf("the screen was\n%q\nand is\n%q", before, after)
+	}
+	if now := p.tmux("display", "-p", cursor); now != at {
+		t.Errorf("cursor, alternate screen: were %s, are %s", at, now)
+	}
+	p.keys("C-]", "q")
+	p.wait("relay over")
+}
+
 // TestBackground: a question in the background waits, tells, and does not touch
 // the shell's terminal.
 func TestBackground(t *testing.T) {
@@ -316,6 +340,15 @@ func TestBackground(t *testing.T) {
 	p.ready()
 	p.press("y")
 	p.wait("answer: allow_once")
+	// The modes in which the shell starts programs are as they were.
+	p.line("clear; stty -a | grep -c ' icanon'; stty -a | grep -c ' echo '; echo modes rea''d")
+	if s := p.wait("modes read"); !strings.HasPrefix(s, "1\n1\n") {
+		t.Errorf("the shell's terminal is spoilt:\n%s", s)
+	}
+
+	// Output alone goes on in the background.
+	p.line("clear; PIONEER_TERMINAL_PLAY='show:for i in 1 2 3 4; do echo tick $i; sleep 0.1; done' " + program + " &")
+	p.wait("tick 4", "relay over")
 }
 
 // TestWithdrawnScreen: the person sees that the question is gone.
