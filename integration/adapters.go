@@ -52,7 +52,15 @@ func Pi() supervisor.Adapter {
 		Keep: func(name string) bool {
 			return slices.Contains(piKeys, name)
 		},
-		Tool: func(name string) bool { return strings.HasPrefix(name, "PI_") },
+		Path: func(getenv func(string) string) []string {
+			dir := PiAgentDir(getenv)
+			if dir == "" {
+				return nil
+			}
+			return []string{filepath.Join(dir, "bin")}
+		},
+		// Pi tells programs that they run under it by AI_AGENT.
+		Tool: func(name string) bool { return strings.HasPrefix(name, "PI_") || name == "AI_AGENT" },
 	}
 }
 

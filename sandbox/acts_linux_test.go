@@ -105,6 +105,7 @@ var acts = map[string]func(s script) error{
 	"read state":                read(func(w world) string { return w.State + "/other/secret" }),
 	"list state":                func(s script) error { _, err := os.ReadDir(s.World.State); return err },
 	"write toolchain":           func(s script) error { return touch(s.World.Home + "/.cargo/bin/tool") },
+	"reopen for writing":        func(s script) error { return openWith(fmt.Sprintf("/proc/self/fd/%d", s.FD), os.O_WRONLY) },
 	"see descriptor":            seeDescriptor,
 
 	// Network and sockets.
@@ -175,7 +176,7 @@ var acts = map[string]func(s script) error{
 	"steal peer fd":     stealFD,
 	"lower peer limit":  lowerPeerLimit,
 	"signal by owner":   signalByOwner,
-	"peer nice":         func(s script) error { return unix.Setpriority(unix.PRIO_PROCESS, s.PID, 1) },
+	"peer nice":         func(s script) error { return unix.Setpriority(unix.PRIO_PROCESS, s.PID, 19) },
 	"System V memory":   func(script) error { return sharedMemory() },
 	"message queue":     func(script) error { return messageQueue() },
 	"peer oom":          func(s script) error { return openWith(fmt.Sprintf("/proc/%d/oom_score_adj", s.PID), os.O_WRONLY) },

@@ -28,10 +28,11 @@ func (t *tree) reread(w *wish) (changed string) {
 	if err != nil || dir.Dev != w.dir.Dev || dir.Ino != w.dir.Ino {
 		return w.dir.Path + " is another directory than the one that was judged"
 	}
+	path := getter(w.env)("PATH")
 	for _, word := range w.record.Words {
-		f, err := w.k.question(lookupOrder(word.File.Path, word.File.SHA256 != ""))
+		f, err := w.k.question(lookupOrder(word.Word, path, word.File.SHA256 != ""))
 		if err != nil || f.Dev != word.File.Dev || f.Ino != word.File.Ino || f.SHA256 != word.File.SHA256 {
-			return word.File.Path + " changed while this was decided"
+			return word.Word + " is another file than the one that was judged"
 		}
 	}
 	return ""
@@ -81,9 +82,41 @@ func (t *tree) live(ctx context.Context, w *wish, q control.Question) (liveAnswe
 			out.grant.Network = true
 		case keyOff:
 			out.grant.SandboxOff = true
+		default:
+			for i, e := range w.paths() {
+				if key == pathKey(i) {
+					out.grant.Paths = append(out.grant.Paths, e)
+				}
+			}
 		}
 	}
 	return out, nil
+}
+
+const maxPaths = 9
+
+func pathKey(i int) string { return string(rune('1' + i)) }
+
+// paths are what of the file system the text names outside what is open, and
+// which a human may open for this one run.
+func (w *wish) paths() []policy.Entry {
+	if w.analysis == nil || w.s == nil || !w.s.restricted() {
+		return nil
+	}
+	var out []policy.Entry
+	add := func(path string, access policy.Access, open, may func(string) bool) {
+		if len(out) < maxPaths && !open(path) && may(path) {
+			out = append(out, policy.Entry{Path: path, Access: access, Provenance: policy.ProvenanceComposer})
+		}
+	}
+	s := w.s.snap
+	for _, p := range w.analysis.Needs.Writes {
+		add(p, policy.AccessWrite, s.Open.CanWrite, s.Ceiling.CanWrite)
+	}
+	for _, p := range w.analysis.Needs.Reads {
+		add(p, policy.AccessRead, s.Open.CanRead, s.Ceiling.CanRead)
+	}
+	return out
 }
 
 // question is what a human is shown: the record, why it is asked, and what an
@@ -139,12 +172,14 @@ func (t *tree) question(w *wish, v verdict, digest string) control.Question {
 }
 
 func classOf(w *wish) string {
-	for _, u := range w.analysis.Units {
-		if u.Class == shell.RunsSessionFiles {
-			return u.Class.String()
-		}
+	if runsSessionFiles(w) {
+		return shell.RunsSessionFiles.String()
 	}
 	return shell.FixedProgram.String()
+}
+
+func runsSessionFiles(w *wish) bool {
+	return w.analysis != nil && w.analysis.Class() == shell.RunsSessionFiles
 }
 
 // offers are the lines of the grant vector, preselected from the analysis.
@@ -159,6 +194,9 @@ func (t *tree) offers(w *wish, q *control.Question) {
 	}
 	if o.WorkspaceWrite {
 		q.Offers = append(q.Offers, control.Offer{Key: keyWorkspace, Name: "workspace", Sentence: "write files in " + w.s.snap.Sandbox.Workspace, On: true, Changeable: true})
+	}
+	for i, e := range w.paths() {
+		q.Offers = append(q.Offers, control.Offer{Key: pathKey(i), Name: "path", Sentence: string(e.Access) + " " + e.Path, On: true, Changeable: true})
 	}
 	switch {
 	case o.Network:
@@ -181,6 +219,9 @@ func (t *tree) turnLine(w *wish, q *control.Question) {
 		return
 	}
 	q.TurnPattern = "exactly this command in this directory, until the turn of " + w.s.title() + " ends"
+	if len(q.Offers) > 0 && runsSessionFiles(w) {
+		q.TurnPattern += "; once only if more is opened than the session has, because it runs files that the session can change"
+	}
 	q.TurnAllowed = true
 	if len(t.root.Reach) > 0 && t.unconfined() {
 		q.TurnAllowed = false
@@ -211,6 +252,9 @@ func grantWords(g policy.GrantVector) []string {
 	}
 	if g.SandboxOff {
 		out = append(out, "no sandbox")
+	}
+	for _, e := range g.Paths {
+		out = append(out, string(e.Access)+" "+e.Path)
 	}
 	return out
 }
@@ -243,7 +287,7 @@ func (t *tree) decideOnly(ctx context.Context, s *session, role string, r *contr
 func (t *tree) valueWish(s *session, id, role, surface, value, tool string) *wish {
 	w := &wish{s: s, op: control.OpAsk}
 	w.record = policy.Record{ID: id, Op: control.OpAsk, Role: role, Sessions: s.path(), Surface: surface, Value: value, Tool: tool,
-		Dir: policy.File{Path: s.snap.Sandbox.Cwd}, Base: digestEnv(s.base), Policy: 1, Snapshot: s.snap.Generation}
+		Dir: s.dir, Base: digestEnv(s.base), Policy: 1, Snapshot: s.snap.Generation}
 	w.judgeValue(surface, value, tool, t.root.Home)
 	return w
 }

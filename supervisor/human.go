@@ -133,6 +133,18 @@ func (h *humans) reachable() bool {
 	return len(h.endpoints) > 0
 }
 
+// has says whether an endpoint with that proof is attached.
+func (h *humans) has(proof Proof) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for e := range h.endpoints {
+		if e.proof == proof {
+			return true
+		}
+	}
+	return false
+}
+
 // show sends q to e. A pairing is shown where a terminal is proven: its code
 // stands in the other one.
 func (h *humans) show(e *endpoint, q *question) {
@@ -183,6 +195,9 @@ func (h *humans) ask(ctx context.Context, shown control.Question) (humanAnswer, 
 		h.mu.Unlock()
 		select {
 		case a := <-q.answered:
+			if a.Decision == "unavailable" {
+				return humanAnswer{}, fmt.Errorf("%w: %s", ErrNobody, a.Reason)
+			}
 			return a, nil
 		case <-ctx.Done():
 			h.withdraw(q, "the asker is gone")
@@ -258,7 +273,7 @@ func (h *humans) unfit(q *question, a control.Answer, e *endpoint) string {
 		return ""
 	}
 	switch a.Decision {
-	case "deny", "allow_once":
+	case "deny", "allow_once", "unavailable":
 	case "allow_for_turn":
 		if !q.TurnAllowed && !(len(a.Phrase) > 0 && h.checkHash(a.Phrase)) {
 			return "allow for the turn was not offered"

@@ -375,16 +375,21 @@ func (c *client) suspend() {
 // only where this client's own standard input is the terminal.
 func (c *client) relay(ctx context.Context, r *control.Request, master *os.File) {
 	defer master.Close()
-	keys := r.Command.Streams[0] == string(sandbox.KindTerminal)
-	if keys && c.human != nil {
-		c.human.Relay(ctx, master, func(rows, cols uint16) { resize(master, rows, cols) })
-		return
+	fit := func(rows, cols uint16) { resize(master, rows, cols) }
+	switch {
+	case c.human == nil:
+		// No terminal could be opened although a stream is one: its bytes are worth
+		// more than its looks.
+		out := os.Stdout
+		if r.Command.Streams[1] != string(sandbox.KindTerminal) {
+			out = os.Stderr
+		}
+		io.Copy(out, master)
+	case r.Command.Streams[0] == string(sandbox.KindTerminal):
+		c.human.Relay(ctx, master, fit)
+	default:
+		c.human.Show(ctx, master, fit)
 	}
-	out := os.Stdout
-	if r.Command.Streams[1] != string(sandbox.KindTerminal) {
-		out = os.Stderr
-	}
-	io.Copy(out, master)
 }
 
 func resize(master *os.File, rows, cols uint16) {

@@ -10,7 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-//go:embed demo/policy.jsonc demo/root.sh demo/planner.sh demo/worker.sh
+//go:embed demo/policy.jsonc demo/root.sh demo/planner.sh demo/worker.sh demo/peek.sh
 var demoFiles embed.FS
 
 // demo runs a small tree of scripts in a workspace of its own, then tells its
@@ -54,7 +54,7 @@ func demoWorkspace(workspace, secret, policy string) error {
 	if err := os.Mkdir(workspace, 0o700); err != nil {
 		return err
 	}
-	for _, name := range []string{"root.sh", "planner.sh", "worker.sh"} {
+	for _, name := range []string{"root.sh", "planner.sh", "worker.sh", "peek.sh"} {
 		data, err := demoFiles.ReadFile("demo/" + name)
 		if err != nil {
 			return err

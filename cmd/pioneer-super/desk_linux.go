@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 
 	"golang.org/x/term"
@@ -19,22 +20,24 @@ import (
 	"github.com/getpioneer/pioneer-super/supervisor/control"
 )
 
-// desk is a human endpoint: it shows questions in a terminal, one at a time and in
+// desk is a human endpoint: it shows questions in a terminal, where they queue in
 // the order in which they came, and sends back what was answered.
 type desk struct {
 	human *terminal.Human
 	conn  *control.Conn
 
-	mu    sync.Mutex
-	open  map[string]context.CancelFunc
-	order []control.Question
-	more  chan struct{}
+	mu   sync.Mutex
+	seq  int
+	open []*shownQuestion
+}
+
+type shownQuestion struct {
+	control.Question
+	cancel context.CancelFunc
 }
 
 func newDesk(human *terminal.Human, conn *control.Conn) *desk {
-	d := &desk{human: human, conn: conn, open: map[string]context.CancelFunc{}, more: make(chan struct{}, 1)}
-	go d.serve()
-	return d
+	return &desk{human: human, conn: conn}
 }
 
 // take gets a question or a withdrawal from the supervisor.
@@ -43,20 +46,15 @@ func (d *desk) take(m control.Message) {
 	defer d.mu.Unlock()
 	switch {
 	case m.Question != nil:
-		d.order = append(d.order, *m.Question)
-		select {
-		case d.more <- struct{}{}:
-		default:
-		}
+		d.seq++
+		ctx, cancel := context.WithCancel(context.Background())
+		q := &shownQuestion{*m.Question, cancel}
+		d.open = append(d.open, q)
+		go d.serve(ctx, q, d.seq)
 	case m.Withdraw != nil:
-		if cancel := d.open[m.Withdraw.ID]; cancel != nil {
-			cancel()
-			return
-		}
-		for i, q := range d.order {
+		for _, q := range d.open {
 			if q.ID == m.Withdraw.ID {
-				d.order = append(d.order[:i], d.order[i+1:]...)
-				return
+				q.cancel()
 			}
 		}
 	}
@@ -67,44 +65,28 @@ func (d *desk) waiting() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var out []string
-	for _, q := range d.order {
+	for _, q := range d.open {
 		out = append(out, fmt.Sprintf("%s: %s", q.Session, q.Command))
 	}
 	return out
 }
 
-func (d *desk) serve() {
-	for seq := 1; ; {
-		d.mu.Lock()
-		if len(d.order) == 0 {
-			d.mu.Unlock()
-			<-d.more
-			continue
-		}
-		q := d.order[0]
-		d.order = d.order[1:]
-		ctx, cancel := context.WithCancel(context.Background())
-		d.open[q.ID] = cancel
-		d.mu.Unlock()
-		a, err := d.human.Ask(ctx, shown(q, seq))
-		withdrawn := ctx.Err() != nil
-		cancel()
-		d.mu.Lock()
-		delete(d.open, q.ID)
-		d.mu.Unlock()
-		seq++
-		switch {
-		case errors.Is(err, terminal.ErrClosed):
-			return
-		case withdrawn:
-			continue
-		case err != nil:
-			d.human.Notice("the question could not be shown: " + err.Error())
-			d.conn.Send(control.Message{Answer: &control.Answer{ID: q.ID, Digest: q.Digest, Decision: "deny", Reason: "the question could not be shown"}})
-			continue
-		}
-		d.conn.Send(control.Message{Answer: given(q, a)})
+func (d *desk) serve(ctx context.Context, q *shownQuestion, seq int) {
+	defer q.cancel()
+	a, err := d.human.Ask(ctx, shown(q.Question, seq))
+	d.mu.Lock()
+	d.open = slices.DeleteFunc(d.open, func(o *shownQuestion) bool { return o == q })
+	d.mu.Unlock()
+	switch {
+	case ctx.Err() != nil, errors.Is(err, terminal.ErrClosed):
+		return
+	case err != nil:
+		// Not the person's no: it could not be asked, and that is what is said.
+		d.human.Notice("the question could not be shown: " + err.Error())
+		d.conn.Send(control.Message{Answer: &control.Answer{ID: q.ID, Digest: q.Digest, Decision: "unavailable", Reason: err.Error()}})
+		return
 	}
+	d.conn.Send(control.Message{Answer: given(q.Question, a)})
 }
 
 // shown turns the supervisor's question into the terminal's.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 
 	"github.com/getpioneer/pioneer-super/cmd/pioneer-super/terminal"
 	"github.com/getpioneer/pioneer-super/registry"
+	"github.com/getpioneer/pioneer-super/sandbox"
 	"github.com/getpioneer/pioneer-super/supervisor"
 	"github.com/getpioneer/pioneer-super/supervisor/control"
 	"github.com/getpioneer/pioneer-super/supervisor/reaper"
@@ -83,8 +85,8 @@ func nested(c *cli.Context, conn *control.Conn, request *control.Request) error 
 // ownTerminal opens the terminal of a client whose streams are on one, for the
 // relay. It answers nothing: it belongs to no human endpoint.
 func ownTerminal(r *control.Request) (*terminal.Human, error) {
-	if r.Command.Streams[0] != "terminal" || !term.IsTerminal(0) {
-		return nil, errors.New("standard input is no terminal")
+	if !slices.Contains(r.Command.Streams[:], string(sandbox.KindTerminal)) {
+		return nil, errors.New("no stream is a terminal")
 	}
 	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
 	if err != nil {

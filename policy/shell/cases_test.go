@@ -34,7 +34,7 @@ func (d *diskResolver) Lookup(word string) (string, bool, bool) {
 	if f, ok := d.mine[word]; ok {
 		return f, true, true
 	}
-	if strings.HasPrefix(word, "/work/project") {
+	if strings.HasPrefix(word, "/src/project") {
 		return word, true, true
 	}
 	if strings.HasPrefix(word, "/") {
@@ -216,6 +216,9 @@ func oracleSeeds(t testing.TB) []string {
 	}
 	for _, c := range readLines[everydayCase](t, "testdata/everyday.jsonl") {
 		out = append(out, c.Command)
+	}
+	for _, c := range readLines[reportCase](t, "testdata/reports.jsonl") {
+		out = append(out, c.Commands...)
 	}
 	return out
 }

@@ -14,9 +14,8 @@ try() {
 echo
 say "1. a command that a rule allows: wc -l notes.txt"
 try pioneer-super exec -- wc -l notes.txt
-say "2. the same program on a file outside the workspace: cat $DEMO_PRIVATE"
-say "   the rule allows cat, the sandbox has no such file for it"
-try pioneer-super exec -- cat "$DEMO_PRIVATE"
+say "2. a script that a rule allows, but which reads a key outside the workspace"
+try pioneer-super exec -- sh peek.sh
 say "3. a command that a rule denies: rm notes.txt"
 try pioneer-super exec -- rm notes.txt
 say "4. a command that no rule names: a human has to say"
