@@ -180,6 +180,9 @@ func (t *tree) newSession(w *wish, want *control.Spawn, mode policy.Mode, limit 
 		s.chain = append(s.chain, parent.chain...)
 	}
 	if s.restricted() {
+		if dir := s.snap.Sandbox.Cwd; !s.snap.Open.CanRead(dir) {
+			return nil, nil, failed("directory %s: outside what the session may read", dir), false
+		}
 		if err := t.powerIsSafe(s); err != nil {
 			return nil, nil, failed("%v", err), false
 		}
@@ -207,6 +210,7 @@ func (t *tree) powerIsSafe(s *session) error {
 	power := map[string]string{
 		t.root.Executable: "running binary",
 		t.places.State:    "state directory",
+		t.places.Run:      "run directory",
 		t.places.Config:   "configuration directory",
 	}
 	if t.root.Policy != nil {
@@ -236,6 +240,10 @@ func (t *tree) open(w *wish, s *session) (control.Result, bool) {
 		if err := os.MkdirAll(d, 0o700); err != nil {
 			return failed("%v", err), false
 		}
+	}
+	// Without the file git refuses to run where the user has one of its own.
+	if err := os.WriteFile(filepath.Join(s.cache, "gitconfig"), sandbox.GitConfig(t.root.GitConfig), 0o600); err != nil {
+		return failed("%v", err), false
 	}
 	var err error
 	if s.listen, err = control.Listen(s.ctl, "ctl"); err != nil {

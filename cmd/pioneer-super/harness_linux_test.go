@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -160,7 +161,7 @@ func (r *running) wait(t testing.TB, within time.Duration) int {
 	case <-time.After(within):
 		t.Fatalf("still running after %s\nstdout: %s\nstderr: %s", within, r.stdout(), r.stderr())
 	}
-	if s, ok := r.ProcessState.Sys().(unix.WaitStatus); ok && s.Signaled() {
+	if s, ok := r.ProcessState.Sys().(syscall.WaitStatus); ok && s.Signaled() {
 		return 128 + int(s.Signal())
 	}
 	return r.ProcessState.ExitCode()

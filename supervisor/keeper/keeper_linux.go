@@ -24,6 +24,10 @@ import (
 // streams: a client that is stopped just then must not hold a keeper for ever.
 const handTimeout = 30 * time.Second
 
+// readerIdle bounds how long a reader may take nothing of what a command wrote,
+// after its end, before the rest is dropped.
+const readerIdle = 10 * time.Second
+
 // keeper is the state of the one command that this process runs. Everything in
 // it belongs to the main goroutine; readers and the reaper only send to it.
 type keeper struct {
@@ -185,6 +189,7 @@ func (k *keeper) loop(orders <-chan order, deaths <-chan death) int {
 			}
 			if d.none {
 				k.finish("wait4")
+				k.handOn(orders)
 				return 0
 			}
 			k.died(d)
@@ -238,6 +243,21 @@ func (k *keeper) finish(proof string) {
 	}
 	k.writeExit(proof)
 	k.ctl.Send(Report{Ended: &Ended{Proof: proof, Killed: k.killed}})
+}
+
+// handOn waits, with nothing left to run, for who reads what the command wrote
+// through a copier of this process. The end of the session does not wait.
+func (k *keeper) handOn(orders <-chan order) {
+	quit := make(chan struct{})
+	go func() {
+		for o := range orders {
+			if o.err != nil || o.End != nil {
+				close(quit)
+				return
+			}
+		}
+	}()
+	k.plumbing.drain(quit, readerIdle)
 }
 
 // writeExit leaves the end of the command for a supervisor that was not there.
