@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"flag"
+	flags "flag"
 	"fmt"
 	"io"
 	"os"
@@ -19,7 +19,7 @@ import (
 	"github.com/getpioneer/pioneer-super/integration/product"
 )
 
-var updateGolden = flag.Bool("update", false, "write golden files instead of comparing")
+var updateGolden = flags.Bool("update", false, "write golden files instead of comparing")
 
 // said is what a command did.
 type said struct {
