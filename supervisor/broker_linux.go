@@ -449,6 +449,7 @@ func (t *tree) hostCaches(s *session) map[string]string {
 // ours are the variables by which a process finds its tree.
 func (t *tree) ours(s *session) []string {
 	return []string{
+		"PIONEER_SUPER_HOME=" + t.places.State,
 		"PIONEER_SUPER_TREE=" + t.root.Tree,
 		"PIONEER_SUPER_SESSION=" + s.id,
 		fmt.Sprintf("PIONEER_SUPER_DEPTH=%d", s.depth),
@@ -518,7 +519,7 @@ func (t *tree) judge(w *wish) verdict {
 	// cannot be seen through, and it is recorded.
 	free := !w.s.restricted() && !w.s.mentions("bash")
 	decide := func(q policy.Query) policy.Decision {
-		if len(w.changes) > 0 && q.Surface == "bash" && q.Floor == policy.Allow {
+		if !free && len(w.changes) > 0 && q.Surface == "bash" && q.Floor == policy.Allow {
 			q.Floor, q.FloorReason = policy.Ask, "<environment: "+strings.Join(w.changes, ", ")+">"
 		}
 		return policy.Decide(w.s.chain, q)
