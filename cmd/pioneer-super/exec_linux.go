@@ -28,6 +28,10 @@ func execTool(c *cli.Context) error {
 	if err != nil {
 		return exit(125, "%v", err)
 	}
+	status, err := statusDescriptor(c)
+	if err != nil {
+		return err
+	}
 	args := c.Args().Slice()
 	switch {
 	case c.IsSet("c"):
@@ -46,7 +50,7 @@ func execTool(c *cli.Context) error {
 		return exit(125, "exec: %v", err)
 	}
 	defer conn.Close()
-	return runTool(conn, r, c.Int("status-fd"))
+	return runTool(conn, r, status)
 }
 
 // answered is what `ask --json` prints.
