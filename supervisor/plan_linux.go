@@ -139,6 +139,19 @@ func (t *tree) makePlan(s *session, grant policy.GrantVector, agent bool, adapte
 	if agent {
 		req.Session = append(req.Session, s.channelDirs()...)
 	}
-	p, r, err := sandbox.Plan(req)
+	if ws := s.snap.Sandbox.Workspace; ws != "" {
+		// A linked working tree or a submodule keeps its repository elsewhere.
+		reads, writes, err := sandbox.GitFolders(ws)
+		if err != nil {
+			t.ops.Warn().Err(err).Str("workspace", ws).Msg("git does not work in this workspace")
+		}
+		req.ReadRoots = append(req.ReadRoots, reads...)
+		if grant.WorkspaceWrite || s.snap.Open.CanWrite(ws) {
+			req.WriteRoots = append(req.WriteRoots, writes...)
+		} else {
+			req.ReadRoots = append(req.ReadRoots, writes...)
+		}
+	}
+	p, r, err := t.planner.Plan(req)
 	return plan{profile: p, report: r}, err
 }

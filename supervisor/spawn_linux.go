@@ -241,6 +241,10 @@ func (t *tree) open(w *wish, s *session) (control.Result, bool) {
 			return failed("%v", err), false
 		}
 	}
+	// Without the file git refuses to run where the user has one of its own.
+	if err := os.WriteFile(filepath.Join(s.cache, "gitconfig"), sandbox.GitConfig(t.root.GitConfig), 0o600); err != nil {
+		return failed("%v", err), false
+	}
 	var err error
 	if s.listen, err = control.Listen(s.ctl, "ctl"); err != nil {
 		return failed("%v", err), false

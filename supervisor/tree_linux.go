@@ -40,13 +40,14 @@ const (
 
 // tree is one tree under this supervisor.
 type tree struct {
-	opts   Options
-	root   control.Root
-	places registry.Places
-	store  *registry.Tree
-	log    *audit.Log
-	ops    zerolog.Logger
-	host   sandbox.Host
+	opts    Options
+	root    control.Root
+	places  registry.Places
+	store   *registry.Tree
+	log     *audit.Log
+	ops     zerolog.Logger
+	host    sandbox.Host
+	planner sandbox.Planner
 
 	pool    *pool
 	humans  *humans

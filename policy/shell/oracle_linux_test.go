@@ -479,3 +479,23 @@ func TestOracleSeesWhatRuns(t *testing.T) {
 		t.Fatalf("%q should be covered and %q not", got[0], got[1])
 	}
 }
+
+// FuzzOracle looks for texts that bash reads in another way:
+//
+//	go test -run xxx -fuzz FuzzOracle -parallel 1 ./policy/shell
+func FuzzOracle(f *testing.F) {
+	o := newOracle(f)
+	for i, s := range oracleSeeds(f) {
+		if i%12 == 0 {
+			f.Add(s)
+		}
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if len(text) > 2000 {
+			return
+		}
+		if problem, _ := o.check(text); problem != "" {
+			t.Fatalf("%q: %s", text, problem)
+		}
+	})
+}
