@@ -334,7 +334,7 @@ func directory(f keeper.File) policy.File {
 // names the command was not written for it.
 func changesMeaning(name string) bool {
 	switch name {
-	case "PATH", "HOME", "SHELL", "CDPATH", "GLOBIGNORE", "SHELLOPTS", "BASHOPTS", "PS4", "IFS", "MAKEFILES", "MAKEFLAGS",
+	case "PATH", "HOME", "SHELL", "BASH_ENV", "ENV", "CDPATH", "GLOBIGNORE", "SHELLOPTS", "BASHOPTS", "PS4", "IFS", "MAKEFILES", "MAKEFLAGS",
 		"LESSOPEN", "LESSCLOSE", "PAGER", "EDITOR", "VISUAL", "BROWSER", "OPENSSL_CONF", "GCONV_PATH", "RUSTC_WRAPPER",
 		"DOTNET_STARTUP_HOOKS", "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_OPTIONS", "NODE_PATH", "PYTHONPATH", "PYTHONSTARTUP",
 		"PYTHONHOME", "PERL5OPT", "PERL5LIB", "RUBYOPT", "RUBYLIB", "JAVA_TOOL_OPTIONS", "GOFLAGS", "CLASSPATH":
@@ -656,6 +656,9 @@ func (t *tree) row(w *wish, v verdict, digest string) audit.Row {
 	}
 	if v.unit != "" && v.unit != r.Value {
 		r.Details["unit"] = v.unit
+	}
+	if w.form != "" {
+		r.Details["form"] = w.form
 	}
 	if w.s != nil {
 		r.Session, r.Agent, r.Chain = w.s.id, w.s.agent, w.s.requesters()
