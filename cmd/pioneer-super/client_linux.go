@@ -10,9 +10,12 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
@@ -211,7 +214,7 @@ func wish(op string, cwd string) (*control.Request, error) {
 	}
 	mask := unix.Umask(0)
 	unix.Umask(mask)
-	r := &control.Request{ID: registry.NewRequestID(), Op: op, Command: &control.Command{Dir: dir, Env: os.Environ(), Umask: mask}}
+	r := &control.Request{ID: registry.NewRequestID(), Op: op, Command: &control.Command{Dir: dir, Env: environment(), Umask: mask}}
 	for i := range 3 {
 		kind, err := sandbox.StreamKind(i)
 		if err != nil {
@@ -220,6 +223,38 @@ func wish(op string, cwd string) (*control.Request, error) {
 		r.Command.Streams[i] = string(kind)
 	}
 	return r, nil
+}
+
+// environment is this process's, without entries that are no text: they could
+// neither be shown nor judged.
+func environment() []string {
+	return slices.DeleteFunc(os.Environ(), func(e string) bool {
+		if utf8.ValidString(e) {
+			return false
+		}
+		name, _, _ := strings.Cut(e, "=")
+		warn("environment entry %s is not UTF-8: left out", prompt.Visible(name))
+		return true
+	})
+}
+
+// text says what of a request is no text.
+func text(r *control.Request) error {
+	if r.Command == nil {
+		return nil
+	}
+	for i, a := range r.Command.Argv {
+		if !utf8.ValidString(a) {
+			return fmt.Errorf("argument %d is not UTF-8: what cannot be shown is not run", i)
+		}
+	}
+	if !utf8.ValidString(r.Command.Text) {
+		return errors.New("the shell text is not UTF-8: what cannot be shown is not run")
+	}
+	if !utf8.ValidString(r.Command.Dir) {
+		return fmt.Errorf("the directory's name is not UTF-8: %s", prompt.Visible(r.Command.Dir))
+	}
+	return nil
 }
 
 func directory(cwd string) (string, error) {
@@ -255,6 +290,9 @@ type client struct {
 
 // run sends r and returns how it ended. ok is false when the supervisor was lost.
 func (c *client) run(r *control.Request, files ...*os.File) (result control.Result, ok bool) {
+	if err := text(r); err != nil {
+		return control.Result{Exit: 125, Class: control.ClassFailed, Reason: err.Error()}, true
+	}
 	if err := c.conn.Send(control.Message{Request: r}, files...); err != nil {
 		return control.Result{Exit: 125, Class: control.ClassFailed, Reason: "the supervisor is gone: " + err.Error()}, false
 	}
