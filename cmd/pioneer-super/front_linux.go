@@ -36,6 +36,9 @@ func spawn(c *cli.Context) error {
 	if err != nil {
 		return exit(125, "%v", err)
 	}
+	if _, err := statusDescriptor(c); err != nil {
+		return err
+	}
 	request, err := wish(control.OpSpawn, c.String("cwd"))
 	if err != nil {
 		return exit(125, "%v", err)

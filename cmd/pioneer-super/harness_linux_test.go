@@ -33,6 +33,7 @@ type lab struct {
 	work   string // the workspace
 	marker string // in the environment of every process of the tree
 	policy string
+	extra  []string // further entries of env
 }
 
 func newLab(t testing.TB) *lab {
@@ -60,7 +61,7 @@ func (l *lab) env() []string {
 		}
 		out = append(out, e)
 	}
-	return append(out, "PIONEER_SUPER_HOME="+filepath.Join(l.home, "state"), "XDG_CONFIG_HOME="+filepath.Join(l.home, "config"), l.marker)
+	return append(append(out, "PIONEER_SUPER_HOME="+filepath.Join(l.home, "state"), "XDG_CONFIG_HOME="+filepath.Join(l.home, "config"), l.marker), l.extra...)
 }
 
 // rules writes a policy file outside the workspace.

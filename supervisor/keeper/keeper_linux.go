@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
@@ -149,8 +150,7 @@ func (k *keeper) loop(orders <-chan order, deaths <-chan death) int {
 			case o.Prepare != nil:
 				k.prepare(o.Prepare)
 			case o.Lookup != nil:
-				found := k.lookup(o.Lookup)
-				k.ctl.Send(Report{Found: &found})
+				k.found(k.lookup(o.Lookup))
 			case o.Run != nil:
 				if failed := k.take(o.Run, o.files, hands); failed != nil {
 					return give(failed)
@@ -334,8 +334,15 @@ func (k *keeper) prepare(p *Prepare) {
 		real = p.Dir
 	}
 	k.dirID = File{Path: p.Dir, Real: filepath.Clean(real), Dev: uint64(st.Dev), Ino: st.Ino, Kind: "dir"}
-	found := k.dirID
-	k.ctl.Send(Report{Found: &found})
+	k.found(k.dirID)
+}
+
+// found answers a question. A name that is no text cannot be shown or judged.
+func (k *keeper) found(f File) {
+	if !utf8.ValidString(f.Path) || !utf8.ValidString(f.Real) {
+		f = File{Error: fmt.Sprintf("%q: the name is not UTF-8", f.Real)}
+	}
+	k.ctl.Send(Report{Found: &f})
 }
 
 // handed is what the client gave over the stream socket.
