@@ -50,7 +50,9 @@ func (t *tree) spoolAt(root string) (*spool.Spool, error) {
 	if sp := t.spools[root]; sp != nil {
 		return sp, nil
 	}
-	sp, err := spool.Open(root, spool.Options{PID: os.Getpid()})
+	// In a root of our own every peer is ours and writes heartbeats.
+	own := strings.HasPrefix(root, t.store.RunDir()+"/")
+	sp, err := spool.Open(root, spool.Options{PID: os.Getpid(), AllPeersBeat: own})
 	if err == nil {
 		t.spools[root] = sp
 	}
