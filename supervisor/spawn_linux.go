@@ -155,7 +155,7 @@ func (t *tree) newSession(w *wish, want *control.Spawn, mode policy.Mode, limit 
 		if err != nil {
 			return nil, nil, failed("%v", err), false
 		}
-		s.snap = policy.Resolve(policy.ResolveInput{Mode: mode, Source: source, Workspace: workspace, Cwd: w.dir.Real})
+		s.snap = policy.Resolve(policy.ResolveInput{Mode: mode, Source: source, Workspace: workspace, Cwd: w.dir.Real, ExtraRoots: t.systemRoots()})
 		if limit != nil {
 			s.snap, narrowed = policy.Child(s.snap, "", limit, w.dir.Real)
 		}
@@ -188,6 +188,19 @@ func (t *tree) newSession(w *wish, want *control.Spawn, mode policy.Mode, limit 
 		}
 	}
 	return s, narrowed, control.Result{}, true
+}
+
+// systemRoots are what every restricted session reads: system folders, and the
+// listed toolchains in the operator's home.
+func (t *tree) systemRoots() []policy.Entry {
+	var out []policy.Entry
+	for _, p := range sandbox.SystemFolders() {
+		out = append(out, policy.Entry{Path: p, Access: policy.AccessRead, Provenance: policy.ProvenanceSystem})
+	}
+	for _, p := range sandbox.Toolchains() {
+		out = append(out, policy.Entry{Path: filepath.Join(t.root.Home, p), Access: policy.AccessRead, Provenance: policy.ProvenanceSystem})
+	}
+	return out
 }
 
 // workspace is the nearest ancestor of the directory that holds .git, else the
