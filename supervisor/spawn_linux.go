@@ -443,7 +443,9 @@ func (t *tree) endSession(s *session, why string) {
 }
 
 // close takes a session off the books.
-func (t *tree) close(s *session, why string) {
+func (t *tree) close(s *session, why string) { s.over.Do(func() { t.closeOnce(s, why) }) }
+
+func (t *tree) closeOnce(s *session, why string) {
 	if s.cancel != nil {
 		s.cancel()
 	}
@@ -457,6 +459,14 @@ func (t *tree) close(s *session, why string) {
 	delete(t.sessions, s.id)
 	delete(t.channels, s.channel)
 	t.mu.Unlock()
+	if s.served != nil {
+		// Its inbox is cleared before anybody is told that it is over: it may lie in
+		// a directory that is not ours.
+		select {
+		case <-s.served:
+		case <-time.After(stopGrace):
+		}
+	}
 	t.closeChannel(s)
 	t.mu.Lock()
 	e := s.exit
@@ -467,11 +477,7 @@ func (t *tree) close(s *session, why string) {
 	if s.ctl != "" {
 		os.RemoveAll(filepath.Dir(s.ctl))
 	}
-	select {
-	case <-s.ended:
-	default:
-		close(s.ended)
-	}
+	close(s.ended)
 }
 
 // serveChannel serves the descriptor that a command got where it may not open
