@@ -38,6 +38,8 @@ const (
 	// greetTimeout bounds how long a peer may take for its hello, and then for its
 	// request.
 	greetTimeout = 10 * time.Second
+	// phraseTimeout bounds how long a human may type a phrase.
+	phraseTimeout = 2 * time.Minute
 )
 
 // tree is one tree under this supervisor.
@@ -355,7 +357,7 @@ func (t *tree) serveHuman(conn *control.Conn) {
 	if err := t.greet(conn, ""); err != nil {
 		return
 	}
-	m, err := request(conn)
+	m, err := request(conn, phraseTimeout)
 	if err != nil || m.Request.Op != control.OpApprove || m.Request.Approve == nil {
 		t.note(audit.Row{Kind: audit.AnswerRefused, Reason: errNotProven.Error() + " (" + who + ")"})
 		conn.Send(control.Message{Result: &control.Result{Exit: 126, Class: control.ClassRefused, Reason: errNotProven.Error()}})
@@ -499,7 +501,7 @@ func (t *tree) serveClient(conn *control.Conn, s *session, through *command) {
 	if t.greet(conn, s.id) != nil {
 		return
 	}
-	m, err := request(conn)
+	m, err := request(conn, greetTimeout)
 	if err != nil {
 		t.note(audit.Row{Kind: audit.PeerRefused, Session: s.id, Command: caller.id, Reason: err.Error()})
 		res := failed("refused: %v", err)
@@ -556,8 +558,8 @@ func (t *tree) serveClient(conn *control.Conn, s *session, through *command) {
 
 // request reads the one request of a connection. A client that is silent must not
 // hold its place for ever.
-func request(conn *control.Conn) (control.Message, error) {
-	conn.Unix().SetReadDeadline(time.Now().Add(greetTimeout))
+func request(conn *control.Conn, within time.Duration) (control.Message, error) {
+	conn.Unix().SetReadDeadline(time.Now().Add(within))
 	defer conn.Unix().SetReadDeadline(time.Time{})
 	var m control.Message
 	if err := conn.Recv(&m); err != nil {
