@@ -34,8 +34,10 @@ const (
 	defaultDepth = 8
 	maxCommands  = 256 // at once, per tree
 	maxClients   = 128 // connections at once, per session
-	maxJobs      = 8192
-	stopGrace    = 2 * time.Second
+	// maxJobs bounds the requests of one session that are remembered, and so those
+	// that it makes in ten minutes: one noisy child takes no place of its siblings.
+	maxJobs   = 8192
+	stopGrace = 2 * time.Second
 	// greetTimeout bounds how long a peer may take for its hello, and then for its
 	// request.
 	greetTimeout = 10 * time.Second
@@ -640,18 +642,20 @@ func (t *tree) once(s *session, r *control.Request, run func() control.Result) c
 		<-j.done
 		return j.result
 	}
-	if len(t.jobs) >= maxJobs {
+	if s.jobs >= maxJobs {
 		t.mu.Unlock()
-		return failed("%d requests were made in ten minutes, which is the limit", maxJobs)
+		return failed("%d requests were made by this session in ten minutes, which is the limit", maxJobs)
 	}
 	j := &job{done: make(chan struct{}), is: is}
 	t.jobs[key] = j
+	s.jobs++
 	t.mu.Unlock()
 	j.result = run()
 	close(j.done)
 	time.AfterFunc(10*time.Minute, func() {
 		t.mu.Lock()
 		delete(t.jobs, key)
+		s.jobs--
 		t.mu.Unlock()
 	})
 	return j.result
