@@ -285,7 +285,7 @@ func TestConfigSchema(t *testing.T) {
 			t.Errorf("surface %s is not described", name)
 		}
 	}
-	// Every name of a schema is one that the reader knows, at every depth.
+	// Every name of a schema is one that the reader knows, at every depth of objects.
 	for which, read := range map[string]func([]byte) error{
 		"cap":    func(b []byte) error { _, err := policy.ParseCap("f", b); return err },
 		"config": func(b []byte) error { _, err := policy.ParseSettings("f", b); return err },
