@@ -16,9 +16,33 @@ import (
 const exitFindings = 1
 
 func policyCommand() *cli.Command {
+	return groupCommand("policy", "show, check, test and import rules",
+		`A policy is policy.jsonc of the configuration directory, or what --policy names.
+config init writes one to start from; check asks it a question.`,
+		`pioneer-super policy show --mode supervised
+pioneer-super policy lint
+pioneer-super policy test policy.test.jsonc
+pioneer-super policy import claude-code .claude > policy.jsonc`,
+		policyShowCommand(), policyLintCommand(), policyTestCommand(), policyImportCommand())
+}
+
+// groupCommand is a command that only holds others. Its help has the form of
+// theirs, with the commands in the place of the flags.
+func groupCommand(name, usage, about, examples string, commands ...*cli.Command) *cli.Command {
+	width := 0
+	for _, c := range commands {
+		width = max(width, len(c.Name))
+	}
+	var list strings.Builder
+	for _, c := range commands {
+		fmt.Fprintf(&list, "   %-*s  %s\n", width, c.Name, c.Usage)
+	}
+	indent := func(s string) string { return "   " + strings.ReplaceAll(s, "\n", "\n   ") + "\n" }
 	return &cli.Command{
-		Name: "policy", Usage: "show, check, test and import rules",
-		Subcommands: []*cli.Command{policyShowCommand(), policyLintCommand(), policyTestCommand(), policyImportCommand()},
+		Name: name, Usage: usage, UsageText: "pioneer-super " + name + " COMMAND [flags]",
+		CustomHelpTemplate: "USAGE:\n   {{.UsageText}}\n\n   {{.Usage}}\n\nCOMMANDS:\n" + list.String() +
+			"\n" + indent(about) + "   pioneer-super " + name + " COMMAND --help says more of each.\n\nEXAMPLES:\n" + indent(examples),
+		Subcommands: commands,
 		Action:      needsSubcommand,
 	}
 }
