@@ -519,7 +519,7 @@ func TestCommandTableThroughTheBinary(t *testing.T) {
 func TestHelp(t *testing.T) {
 	for _, args := range [][]string{
 		{"check"}, {"policy", "show"}, {"policy", "lint"}, {"policy", "test"}, {"policy", "import"},
-		{"config", "schema"}, {"config", "init"}, {"config", "check"}, {"prompt-section"},
+		{"config", "schema"}, {"config", "init"}, {"config", "check"}, {"prompt-section"}, {"policy"}, {"config"},
 	} {
 		got := runHere("", append(slices.Clone(args), "--help")...)
 		golden := filepath.Join("testdata", "help", strings.Join(args, "-")+".txt")
@@ -533,7 +533,11 @@ func TestHelp(t *testing.T) {
 		if got.code != 0 || got.out != string(want) {
 			t.Errorf("%q: %s", args, cmp.Diff(string(want), got.out))
 		}
-		for _, part := range []string{"USAGE:\n   pioneer-super " + strings.Join(args, " "), "FLAGS:", "EXAMPLES:\n   pioneer-super "} {
+		list := "FLAGS:\n"
+		if args[len(args)-1] == "policy" || args[len(args)-1] == "config" {
+			list = "COMMANDS:\n"
+		}
+		for _, part := range []string{"USAGE:\n   pioneer-super " + strings.Join(args, " "), list, "EXAMPLES:\n   pioneer-super "} {
 			if !strings.Contains(got.out, part) {
 				t.Errorf("%q: no %q", args, part)
 			}
