@@ -68,7 +68,9 @@ func (t *tree) serveForeign(s *session) error {
 	}
 	h := &foreign{t: t, s: s, ready: make(chan struct{})}
 	failed := make(chan error, 1)
+	s.served = make(chan struct{})
 	go func() {
+		defer close(s.served)
 		if err := sp.Serve(s.ctx, s.channel, h); err != nil {
 			failed <- err
 			t.note(audit.Row{Kind: audit.ChannelNotice, Session: s.id, Reason: "channel: " + err.Error()})

@@ -79,6 +79,14 @@ func foreignParent() *control.Parent {
 	if found.Parent == "" {
 		return nil
 	}
+	if !found.Proven {
+		// A Pi of before heartbeats proves itself by standing above; any other
+		// variable may be left over, or planted by a file of the project.
+		if above, why := piIsAncestor(found.Parent); !above {
+			warn("%s names the session %s as parent, which nothing proves (%s): it is not asked", found.Source, visible(found.Parent), why)
+			return nil
+		}
+	}
 	root := foreignRoot()
 	if _, err := os.Stat(root); errors.Is(err, os.ErrNotExist) {
 		// The session serves nothing yet: its directory appears with the first ask.
