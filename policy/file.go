@@ -252,3 +252,15 @@ func misspeltPath(s string) string {
 	}
 	return near
 }
+
+// CheckSurface says whether the name can stand as a surface in a policy.
+func CheckSurface(name string) error {
+	what, expected, hint := surfaceProblem(name)
+	switch {
+	case what == "":
+		return nil
+	case hint != "":
+		return fmt.Errorf("%s, expected %s (%s)", what, expected, hint)
+	}
+	return fmt.Errorf("%s, expected %s", what, expected)
+}
