@@ -37,10 +37,15 @@ func (t *tree) reread(w *wish) (changed string) {
 	return ""
 }
 
+// errHumanOnly is for what neither a rule nor a relay may allow.
+var errHumanOnly = errors.New("only a human at this tree may allow this, and none can be asked")
+
 // unavailable is the sentence for an ask that nobody answered. It never says that
 // a user denied.
 func unavailable(err error) string {
 	switch {
+	case errors.Is(err, errHumanOnly):
+		return err.Error()
 	case errors.Is(err, ErrNobody):
 		return "needs an answer, and nobody can answer: no terminal, no approver and no parent is attached"
 	case errors.Is(err, ErrTooManyAsks):
@@ -64,7 +69,10 @@ type liveAnswer struct {
 
 // live asks the terminal authority: a human endpoint, else a foreign parent, else
 // nobody, which is a denial at once.
-func (t *tree) live(ctx context.Context, w *wish, q control.Question) (liveAnswer, error) {
+func (t *tree) live(ctx context.Context, w *wish, v verdict, q control.Question) (liveAnswer, error) {
+	if v.humanOnly && !t.humans.reachable() {
+		return liveAnswer{}, errHumanOnly
+	}
 	if !t.humans.reachable() && t.forwarder != nil {
 		return t.forwarder.ask(ctx, w.s, q, w)
 	}
@@ -165,8 +173,11 @@ func (t *tree) question(w *wish, v verdict, digest string) control.Question {
 			q.Warnings = append(q.Warnings, fmt.Sprintf("%s is %s, which this session can change", word.Word, word.File.Path))
 		}
 	}
+	if v.humanOnly {
+		q.Warnings = append(q.Warnings, "a protected path: only a human may allow this, each time anew")
+	}
 	t.offers(w, &q)
-	t.turnLine(w, &q)
+	t.turnLine(w, v, &q)
 	return q
 }
 
@@ -211,8 +222,8 @@ func (t *tree) offers(w *wish, q *control.Question) {
 
 // turnLine says what "allow for the turn" would cover. Where something that a
 // session can reach could type for the human, the wide answer needs the phrase.
-func (t *tree) turnLine(w *wish, q *control.Question) {
-	if !w.s.snap.Approval.AllowForTurn {
+func (t *tree) turnLine(w *wish, v verdict, q *control.Question) {
+	if !w.s.snap.Approval.AllowForTurn || v.humanOnly {
 		return
 	}
 	q.TurnPattern = "exactly this command in this directory, until the turn of " + w.s.title() + " ends"
@@ -281,7 +292,7 @@ func (t *tree) decideOnly(ctx context.Context, s *session, role string, r *contr
 func (t *tree) valueWish(s *session, id, role, surface, value, tool string) *wish {
 	w := &wish{s: s, op: control.OpAsk}
 	w.record = policy.Record{ID: id, Op: control.OpAsk, Role: role, Sessions: s.path(), Surface: surface, Value: value, Tool: tool,
-		Dir: policy.File{Path: s.snap.Sandbox.Cwd}, Base: digestEnv(s.base), Policy: 1, Snapshot: s.snap.Generation}
+		Dir: policy.File{Path: s.snap.Sandbox.Cwd}, Base: digestEnv(s.base), Snapshot: s.snap.Generation}
 	w.judgeValue(surface, value, tool, t.root.Home)
 	return w
 }

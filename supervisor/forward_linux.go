@@ -247,7 +247,7 @@ func (f *forwarder) ask(ctx context.Context, s *session, q control.Question, w *
 	}
 	if w != nil && w.analysis != nil && len(w.analysis.Units) > 0 && len(w.analysis.Problems) == 0 {
 		for _, u := range w.analysis.Units {
-			if d := policy.Decide(s.chain, policy.Query{Surface: "bash", Kind: policy.KindShellCommand, Values: []string{u.Text}, Floor: u.Floor, Home: ""}); d.Action == policy.Ask {
+			if d := policy.Decide(w.chain, policy.Query{Surface: "bash", Kind: policy.KindShellCommand, Values: []string{u.Text}, Floor: u.Floor, Home: ""}); d.Action == policy.Ask {
 				unit(u.Text)
 			}
 		}

@@ -263,7 +263,7 @@ func (h *humans) unfit(q *question, a control.Answer, e *endpoint) string {
 	switch a.Decision {
 	case "deny", "allow_once", "unavailable":
 	case "allow_for_turn":
-		if !q.TurnAllowed && !(len(a.Phrase) > 0 && h.checkHash(a.Phrase)) {
+		if q.TurnPattern == "" || !q.TurnAllowed && !(len(a.Phrase) > 0 && h.checkHash(a.Phrase)) {
 			return "allow for the turn was not offered"
 		}
 	default:

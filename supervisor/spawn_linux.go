@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -145,6 +146,10 @@ func (t *tree) newSession(w *wish, want *control.Spawn, mode policy.Mode, limit 
 	parent := w.s
 	s := &session{id: registry.NewID("s"), agent: want.Agent, parent: parent, adapter: w.adapter, commands: map[string]*command{}, ended: make(chan struct{})}
 	var narrowed []string
+	rules := t.rules.Load()
+	if file := rules.disabled(s.agent); file != "" {
+		return nil, nil, refused("rule", "agent %s is switched off by %s", s.agent, file), false
+	}
 	if parent == nil {
 		source := policy.SourceComposer
 		if mode == "" {
@@ -154,7 +159,7 @@ func (t *tree) newSession(w *wish, want *control.Spawn, mode policy.Mode, limit 
 		if err != nil {
 			return nil, nil, failed("%v", err), false
 		}
-		s.snap = policy.Resolve(policy.ResolveInput{Mode: mode, Source: source, Workspace: workspace, Cwd: w.dir.Real})
+		s.snap = policy.Resolve(rules.newest().settings.Input(policy.ResolveInput{Mode: mode, Source: source, Workspace: workspace, Cwd: w.dir.Real}))
 		if limit != nil {
 			s.snap, narrowed = policy.Child(s.snap, "", limit, w.dir.Real)
 		}
@@ -173,10 +178,8 @@ func (t *tree) newSession(w *wish, want *control.Spawn, mode policy.Mode, limit 
 	if limit != nil {
 		s.caps = append(s.caps, limit)
 	}
-	s.authority = policy.NewAuthority(s.id, s.snap, t.file, s.caps...)
-	s.chain = append(s.chain, s.authority)
-	if parent != nil {
-		s.chain = append(s.chain, parent.chain...)
+	if err := rules.invalidAgent(s.agent); err != nil {
+		narrowed = append(narrowed, "what agent "+s.agent+" would be allowed is asked, since its file cannot be read: "+err.Error())
 	}
 	if s.restricted() {
 		if err := t.powerIsSafe(s); err != nil {
@@ -208,9 +211,13 @@ func (t *tree) powerIsSafe(s *session) error {
 		t.places.State:    "state directory",
 		t.places.Config:   "configuration directory",
 	}
-	if t.root.Policy != nil {
-		power[t.root.Policy.Name] = "policy file"
-	}
+	power[t.root.PolicyPath] = "policy file"
+	maps.Copy(power, linkPower(t.rules.Load().newest()))
+	return sandbox.CheckWritableRoots(s.writableRoots(), power)
+}
+
+// writableRoots are the places that the session may write, now or by an answer.
+func (s *session) writableRoots() []string {
 	var roots []string
 	if s.snap.Sandbox.Workspace != "" {
 		roots = append(roots, s.snap.Sandbox.Workspace)
@@ -221,7 +228,7 @@ func (t *tree) powerIsSafe(s *session) error {
 	for _, e := range s.snap.Open.Write {
 		roots = append(roots, e.Path)
 	}
-	return sandbox.CheckWritableRoots(roots, power)
+	return roots
 }
 
 // open makes what a session has on disk: its listener, private directories and

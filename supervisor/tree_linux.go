@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -48,13 +49,16 @@ type tree struct {
 	pool    *pool
 	humans  *humans
 	tickets tickets
-	file    *policy.PolicyFile // nil: none
+	rules   atomic.Pointer[authorities]
 	links   linkFolder
 
 	front     *control.Conn
 	ctx       context.Context
 	cancel    context.CancelFunc
 	forwarder *forwarder
+
+	reloading sync.Mutex                  // held while rules are replaced
+	offering  atomic.Pointer[authorities] // about which a human is being asked
 
 	mu       sync.Mutex
 	grants   policy.Grants
@@ -143,10 +147,8 @@ func newTree(opts Options, front *control.Conn, root control.Root) (*tree, error
 	t.humans = newHumans(root.Phrase, func(why string) {
 		t.log.Write(audit.Row{Kind: audit.AnswerRefused, Reason: why})
 	})
-	if root.Policy != nil {
-		if t.file, err = policy.ParsePolicy(root.Policy.Name, root.Policy.Data); err != nil {
-			return nil, err
-		}
+	if err := t.firstRules(); err != nil {
+		return nil, err
 	}
 	if t.links, err = prepareLinks(places.State); err != nil {
 		return nil, err
@@ -159,7 +161,7 @@ func newTree(opts Options, front *control.Conn, root control.Root) (*tree, error
 	if root.Policy != nil {
 		policyName = "policy " + root.Policy.Name
 	}
-	if err := log.Write(audit.Row{Kind: audit.TreeStarted, Reason: policyName}); err != nil {
+	if err := log.Write(audit.Row{Kind: audit.TreeStarted, Reason: policyName, Details: map[string]any{"generation": 1, "files": t.rules.Load().newest().files.sums()}}); err != nil {
 		return nil, err
 	}
 	t.pool = newPool(root.Tree, dir, 2, ops)
@@ -192,6 +194,7 @@ func (t *tree) serve(first *control.Request, files []*os.File) int {
 		t.shutdown()
 		return 125
 	}
+	go t.watchConfig(t.ctx)
 	ctx, cancel := context.WithCancel(t.ctx)
 	done := make(chan control.Result, 1)
 	go func() { done <- t.spawn(ctx, nil, nil, t.front, first) }()

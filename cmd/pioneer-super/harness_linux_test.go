@@ -114,8 +114,14 @@ func (w lockedWriter) Write(p []byte) (int, error) {
 // start runs the product with these arguments, in the workspace.
 func (l *lab) start(args ...string) *running {
 	l.t.Helper()
+	return l.startWith(nil, args...)
+}
+
+// startWith is start with these files as descriptors from 3 on.
+func (l *lab) startWith(files []*os.File, args ...string) *running {
+	l.t.Helper()
 	r := &running{Cmd: exec.Command(product.Binary(l.t), args...), end: make(chan struct{})}
-	r.Dir, r.Env = l.work, l.env()
+	r.Dir, r.Env, r.ExtraFiles = l.work, l.env(), files
 	r.Stdout, r.Stderr = lockedWriter{&r.mu, &r.out}, lockedWriter{&r.mu, &r.err}
 	r.SysProcAttr = &unix.SysProcAttr{Setsid: true}
 	if err := r.Start(); err != nil {

@@ -139,8 +139,17 @@ type Root struct {
 	State  string `json:"state"`
 	Run    string `json:"run"`
 	Config string `json:"config"`
-	// Policy is the global policy file, nil if there is none.
-	Policy *File `json:"policy,omitempty"`
+	// Policy is the global policy file, Guards the hard guards, Settings config.jsonc,
+	// each nil if there is none; Agents are the heads of the files of agents.
+	Policy   *File  `json:"policy,omitempty"`
+	Guards   *File  `json:"guards,omitempty"`
+	Settings *File  `json:"settings,omitempty"`
+	Agents   []File `json:"agents,omitempty"`
+	// PolicyPath is where the policy is, or would be.
+	PolicyPath string `json:"policyPath,omitempty"`
+	// ReviewKey is the key of the model reviewer, if the settings name a variable
+	// for it: the supervisor has no environment.
+	ReviewKey string `json:"reviewKey,omitempty"`
 	// Terminal says that this front owns one and serves dialogs on it.
 	Terminal bool `json:"terminal,omitempty"`
 	// Approver says that a descriptor for answers came with the request.
