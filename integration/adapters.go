@@ -52,6 +52,13 @@ func Pi() supervisor.Adapter {
 		Keep: func(name string) bool {
 			return slices.Contains(piKeys, name)
 		},
+		Path: func(getenv func(string) string) []string {
+			dir := PiAgentDir(getenv)
+			if dir == "" {
+				return nil
+			}
+			return []string{filepath.Join(dir, "bin")}
+		},
 		Tool: func(name string) bool { return strings.HasPrefix(name, "PI_") },
 	}
 }

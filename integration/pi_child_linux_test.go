@@ -253,7 +253,7 @@ func TestRealPiGrandchild(t *testing.T) {
 	b := newBench(t, model, nil, `{"bash": {"*": "ask", "*pioneer-super *": "allow", "pi *": "allow"}, "task": {"*": "allow"}}`)
 	script := model.Script(pi.Bash("touch from-below"))
 	middle := filepath.Join(b.Work, "middle.sh")
-	if err := os.WriteFile(middle, []byte("#!/bin/sh\nexec "+b.binary+" spawn --agent scout -- pi -p '"+script.Prompt()+"'\n"), 0o755); err != nil {
+	if err := os.WriteFile(middle, []byte("#!/bin/sh\nexec pioneer-super spawn --agent scout -- pi -p '"+script.Prompt()+"'\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	c := screen.Start(t, screen.Options{Dir: b.Work, Env: b.env(), Columns: 130, Rows: 50},

@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -28,7 +27,7 @@ func TestTreeUnderRealPiRPC(t *testing.T) {
 		}
 		return "Yes", true
 	})
-	script := fmt.Sprintf("%[1]s exec -- touch allowed; echo touch $?; %[1]s ask --surface bash --value 'make clean' --json; echo ask $?", b.binary)
+	const script = "pioneer-super exec -- touch allowed; echo touch $?; pioneer-super ask --surface bash --value 'make clean' --json; echo ask $?"
 	p := b.Start(t, b.env(pi.Subagent(root.Session)...), b.spawn([]string{"--mode", "auto_accept_edits", "--headless"}, "sh", "-c", script)...)
 	if status := p.Status(t, patience); status != 0 {
 		t.Errorf("exit status %d", status)
@@ -55,7 +54,7 @@ func TestTreeUnderRealPiTerminal(t *testing.T) {
 	b := newBench(t, model, nil, `{"bash": {"*": "ask"}}`)
 	root := b.StartTerminalRoot(t, "root-tui", b.Env())
 	p := b.Start(t, b.env(pi.Subagent("root-tui")...),
-		b.spawn([]string{"--mode", "auto_accept_edits", "--headless"}, b.binary, "exec", "--", "touch", "allowed")...)
+		b.spawn([]string{"--mode", "auto_accept_edits", "--headless"}, "sh", "-c", "pioneer-super exec -- touch allowed")...)
 	root.Shows(t, patience, "Permission Required (Subagent)", "touch allowed")
 	time.Sleep(500 * time.Millisecond)
 	root.Type(t, "y")

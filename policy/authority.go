@@ -37,6 +37,8 @@ type limit struct {
 	// where it speaks about none.
 	kinds []*answer
 	check func(q *Query) *answer
+	// view is how a check is shown.
+	view LayerView
 }
 
 // answer is a decision that is ready to be given out.
@@ -101,6 +103,12 @@ func Compose(in Layers) *Authority {
 	}
 	a.unknown = newAnswer(Deny, "*", "*", "this is no kind of action", own(Origin{Authority: "builtin"}))
 
+	if s.Profile.Mode.Rank() == 0 {
+		// Rules refine a mode; where there is none they have nothing to refine.
+		none := newAnswer(Deny, "*", "*", modeReason(s.Profile.Mode, KindUnknown, Deny), own(Origin{Authority: "mode"}))
+		a.limits = append(a.limits, limit{check: func(*Query) *answer { return none }})
+	}
+
 	// What the snapshot holds below its mode's table came from a parent or cap.
 	var lowered []*answer
 	for _, k := range kinds {
@@ -112,7 +120,7 @@ func Compose(in Layers) *Authority {
 	a.addPolicyLimits(s.Profile.Policy, own(Origin{Authority: "profile"}), nil)
 	a.addProcessLimits(s.Process, own(Origin{Authority: "profile"}), nil)
 	if !Everything().Within(s.Ceiling) {
-		a.limits = append(a.limits, limit{check: a.ceilingCheck(own(Origin{Authority: "ceiling"}))})
+		a.limits = append(a.limits, limit{check: a.ceilingCheck(own(Origin{Authority: "ceiling"})), view: ceilingView(s.Ceiling)})
 	}
 
 	for _, f := range in.Frontmatter {
@@ -163,7 +171,7 @@ func (l *limit) kind(k Kind) *answer {
 }
 
 func modeReason(m Mode, k Kind, action Action) string {
-	if m == "" {
+	if m.Rank() == 0 {
 		return "the session has no mode: nothing is permitted"
 	}
 	switch action {
@@ -316,6 +324,37 @@ func (a *Authority) reach(kind Kind, q *Query, action Action) *answer {
 	return nil
 }
 
+// ceilingView shows a ceiling as rules.
+func ceilingView(r Resources) LayerView {
+	v := LayerView{Layer: "ceiling", Effect: "denies what no human may open"}
+	add := func(surface, pattern string, a Action) {
+		v.Rules = append(v.Rules, Rule{Surface: surface, Pattern: pattern, Action: a, Origin: Origin{Authority: "ceiling"}})
+	}
+	r = r.Canonical()
+	if !r.ReadAll {
+		add(surfacePathRead, "*", Deny)
+		for _, e := range r.Read {
+			add(surfacePathRead, e.Path+"/*", Allow)
+		}
+	}
+	if !r.WriteAll {
+		add(surfacePathWrite, "*", Deny)
+		for _, e := range r.Write {
+			add(surfacePathWrite, e.Path+"/*", Allow)
+		}
+	}
+	if r.Network != NetworkEnabled {
+		add(surfaceNetwork, "*", Deny)
+		for _, h := range r.Hosts {
+			add(surfaceNetwork, h, Allow)
+		}
+	}
+	for _, h := range r.DeniedHosts {
+		add(surfaceNetwork, h, Deny)
+	}
+	return v
+}
+
 // ceilingCheck denies what no human may open.
 func (a *Authority) ceilingCheck(o Origin) func(*Query) *answer {
 	ceiling := a.snap.Ceiling.Canonical()
@@ -410,7 +449,7 @@ func (a *Authority) addNameLimits(allow [][]string, deny []string, paths bool, a
 				return nil
 			}
 			return newAnswer(Deny, surface, p, fmt.Sprintf("%s: %s is on the deny list (%q)", denyAt, name, p), denyAt)
-		}})
+		}, view: listView(denyAt, "denies what is on the list of "+surface+"s", surface, deny, Deny)})
 	}
 	for _, list := range allow {
 		a.limits = append(a.limits, limit{check: func(q *Query) *answer {
@@ -434,7 +473,7 @@ func (a *Authority) addNameLimits(allow [][]string, deny []string, paths bool, a
 				return nil
 			}
 			return newAnswer(Deny, surface, "*", fmt.Sprintf("%s: %s is not on the allow list", allowAt, first(q.tools())), allowAt)
-		}})
+		}, view: listView(allowAt, "denies what is not on the list of "+surface+"s", surface, list, Allow)})
 	}
 }
 
@@ -476,7 +515,25 @@ func (a *Authority) addProcessLimits(p Process, o Origin, at map[string]Origin) 
 			}
 		}
 		return nil
-	}})
+	}, view: processView(p, deniedAt)})
+}
+
+// listView shows a list of names.
+func listView(o Origin, effect, surface string, list []string, a Action) LayerView {
+	v := LayerView{Layer: o.Authority, Effect: effect}
+	for _, p := range list {
+		v.Rules = append(v.Rules, Rule{Surface: surface, Pattern: p, Action: a, Origin: o})
+	}
+	return v
+}
+
+func processView(p Process, o Origin) LayerView {
+	v := listView(o, "limits which programs may be started", surfaceBash, p.DeniedCommands, Deny)
+	if p.AllowedFamilies != nil {
+		v.Rules = append(v.Rules, Rule{Surface: surfaceBash, Pattern: "*", Action: Deny, Origin: o})
+		v.Rules = append(v.Rules, listView(o, "", surfaceBash, p.AllowedFamilies, Allow).Rules...)
+	}
+	return v
 }
 
 // commands returns the base names of the program that a shell query starts.
@@ -534,7 +591,7 @@ func (a *Authority) addCap(c *Cap) {
 	}
 	if c.Ceiling != nil {
 		held := &Authority{session: a.session, snap: Snapshot{Ceiling: c.Ceiling.Top()}}
-		a.limits = append(a.limits, limit{check: held.ceilingCheck(at("ceiling"))})
+		a.limits = append(a.limits, limit{check: held.ceilingCheck(at("ceiling")), view: ceilingView(held.snap.Ceiling)})
 	}
 }
 

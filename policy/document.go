@@ -299,17 +299,6 @@ func (v value) boolean() (b, ok bool) {
 	return false, false
 }
 
-// number returns a whole number between lo and hi.
-func (v value) number(lo, hi int) (int, bool) {
-	if lit, isLit := v.v.Value.(hujson.Literal); isLit && lit.Kind() == '0' {
-		if n, err := strconv.Atoi(string(lit)); err == nil && n >= lo && n <= hi {
-			return n, true
-		}
-	}
-	v.problem(v.describe(), fmt.Sprintf("a whole number from %d to %d", lo, hi), "")
-	return 0, false
-}
-
 // texts returns an array of strings.
 func (v value) texts(expected string) ([]string, bool) {
 	list, ok := v.elements(expected)

@@ -105,7 +105,6 @@ func or(a, b string) string {
 // sameBut checks that the edit changed the one rule and nothing else.
 func sameBut(before, after *PolicyFile, surface, pattern string, action Action) error {
 	type key struct{ surface, pattern string }
-	want := map[key]Action{}
 	collect := func(f *PolicyFile) map[key]Action {
 		m := map[key]Action{}
 		for _, r := range f.Rules {
@@ -116,7 +115,7 @@ func sameBut(before, after *PolicyFile, surface, pattern string, action Action) 
 		}
 		return m
 	}
-	want = collect(before)
+	want := collect(before)
 	targets := []string{surface}
 	if surface == surfacePath {
 		targets = []string{surfacePathRead, surfacePathWrite}

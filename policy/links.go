@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tailscale/hujson"
 )
 
 // LinkSettings is one link of the authorizer chain, as config.jsonc names it.
@@ -160,6 +163,17 @@ func readReview(v value) *ReviewSettings {
 		v.problem(`"apiKeyEnv" and "apiKeyFile"`, "one of them", "")
 	}
 	return r
+}
+
+// number returns a whole number between lo and hi.
+func (v value) number(lo, hi int) (int, bool) {
+	if lit, isLit := v.v.Value.(hujson.Literal); isLit && lit.Kind() == '0' {
+		if n, err := strconv.Atoi(string(lit)); err == nil && n >= lo && n <= hi {
+			return n, true
+		}
+	}
+	v.problem(v.describe(), fmt.Sprintf("a whole number from %d to %d", lo, hi), "")
+	return 0, false
 }
 
 // badEndpoint says why what an ask holds may not be sent to that address.

@@ -113,7 +113,12 @@ func TestResolveFollowsTheTable(t *testing.T) {
 
 func TestAModeThatDoesNotExistPermitsNothing(t *testing.T) {
 	s := Resolve(ResolveInput{Mode: "root", Workspace: "/w", Cwd: "/w"})
-	a := NewAuthority("s", s, mustPolicy(t, `{"permission": {}}`))
+	a := NewAuthority("s", s, mustPolicy(t, `{"permission": {"*": "allow", "x": "allow", "bash": "allow"}}`))
+	for _, q := range []Query{bashQuery("ls"), {Surface: "x", Floor: Allow, RulesOnly: true}} {
+		if d := a.Decide(q); d.Action != Deny {
+			t.Errorf("a rule without a mode to refine: %+v", d)
+		}
+	}
 	for _, k := range Kinds() {
 		if d := a.Decide(Query{Surface: "x", Kind: k, Floor: Allow}); d.Action != Deny {
 			t.Errorf("%s: %s", k, d.Action)

@@ -105,6 +105,7 @@ var acts = map[string]func(s script) error{
 	"read state":                read(func(w world) string { return w.State + "/other/secret" }),
 	"list state":                func(s script) error { _, err := os.ReadDir(s.World.State); return err },
 	"write toolchain":           func(s script) error { return touch(s.World.Home + "/.cargo/bin/tool") },
+	"reopen for writing":        func(s script) error { return openWith(fmt.Sprintf("/proc/self/fd/%d", s.FD), os.O_WRONLY) },
 	"see descriptor":            seeDescriptor,
 
 	// Network and sockets.

@@ -230,6 +230,27 @@ func TestInheritedDescriptors(t *testing.T) {
 	})
 }
 
+// A file that is given for reading cannot be opened again for writing.
+func TestGivenFileIsNotReopened(t *testing.T) {
+	eachUser(t, func(t *testing.T, uid int) {
+		w := newWorld(t, uid)
+		file, err := os.Open(w.Outside + "/file")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = file.Close() }()
+		p, _ := mustPlan(t, w.request(ModeWorkspaceWrite))
+		p.Descriptors = []int{3}
+		for _, confine := range []bool{false, true} {
+			s := script{Part: "stage", UID: uid, World: w, Dir: w.Workspace, Acts: []string{"reopen for writing"}, FD: 3, Profile: p, Confine: confine}
+			out, errs, err := run(t, s, file)
+			if want := choose(confine, "EACCES", `"ok"`); err != nil || !strings.Contains(out, want) {
+				t.Errorf("confined %t: %s %v %s, want %s", confine, out, err, errs, want)
+			}
+		}
+	})
+}
+
 func TestNetworkOff(t *testing.T) {
 	eachUser(t, func(t *testing.T, uid int) {
 		w := newWorld(t, uid)

@@ -15,6 +15,18 @@ func BenchmarkPlan(b *testing.B) {
 	}
 }
 
+// BenchmarkPlanAgain is the same with a memory, as a supervisor plans.
+func BenchmarkPlanAgain(b *testing.B) {
+	w := newWorld(b, os.Getuid())
+	r := w.request(ModeWorkspaceWrite)
+	var planner Planner
+	for b.Loop() {
+		if _, _, err := planner.Plan(r); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 // BenchmarkProbe is asked once in the life of a supervisor.
 func BenchmarkProbe(b *testing.B) {
 	for b.Loop() {
@@ -65,7 +77,10 @@ func BenchmarkConfine(b *testing.B) {
 	envelope, _ := EnvelopeOnly(Probe())
 	for name, p := range map[string]Profile{"envelope": envelope, "strict": strict} {
 		b.Run(name, func(b *testing.B) {
-			b.ReportMetric(float64(len(p.Read)+len(p.Write)+len(p.Exec)+len(p.List)+len(p.Devices)), "rules")
+			rules := 0
+			for _, list := range p.lists() {
+				rules += len(list.paths)
+			}
 			for b.Loop() {
 				done := make(chan error)
 				go func() { done <- p.Confine() }()
@@ -73,6 +88,7 @@ func BenchmarkConfine(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
+			b.ReportMetric(float64(rules), "rules")
 		})
 	}
 }

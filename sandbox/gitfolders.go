@@ -48,7 +48,7 @@ func linkedFolders(workspace, link string) (read, write []string, err error) {
 	}
 	target, ok := strings.CutPrefix(text, "gitdir: ")
 	if !ok {
-		return nil, nil, errors.New(".git is a file that does not begin with gitdir:")
+		return nil, nil, errors.New(".git is a file that does not begin with \"gitdir: \"")
 	}
 	dir, err := realFrom(workspace, target)
 	if err != nil {

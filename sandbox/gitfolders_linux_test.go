@@ -90,7 +90,7 @@ func TestGitFoldersBelieveOnlyWhatLeadsBack(t *testing.T) {
 		"another submodule":         {"ws/.git", "gitdir: " + at("other/.git/modules/m"), "does not lead back"},
 		"another shared repository": {"repo/.git/worktrees/ws/commondir", at("other/.git"), "is no working tree of"},
 		"home":                      {"repo/.git/worktrees/ws/commondir", root, "is no working tree of"},
-		"no gitdir:":                {"ws/.git", "hello", "does not begin with gitdir:"},
+		"no gitdir:":                {"ws/.git", "hello", "does not begin with"},
 		"a place that is not":       {"ws/.git", "gitdir: /nowhere", "no such file"},
 		"two lines":                 {"ws/.git", "gitdir: /a\n/b", "path"},
 		"nothing":                   {"ws/.git", "gitdir: ", `path ""`},

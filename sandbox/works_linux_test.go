@@ -229,6 +229,7 @@ func TestProcessLimit(t *testing.T) {
 func TestTheProcessStaysFree(t *testing.T) {
 	w := newWorld(t, os.Getuid())
 	p, _ := mustPlan(t, w.request(ModeWorkspaceWrite))
+	before := openDescriptors(t)
 	var group sync.WaitGroup
 	var mu sync.Mutex
 	var faults []error
@@ -255,6 +256,9 @@ func TestTheProcessStaysFree(t *testing.T) {
 	if err := errors.Join(faults...); err != nil {
 		t.Error(err)
 	}
+	if after := openDescriptors(t); after > before {
+		t.Errorf("%d descriptors are open, %d before", after, before)
+	}
 	tasks, err := os.ReadDir("/proc/self/task")
 	if err != nil {
 		t.Fatal(err)
@@ -266,6 +270,15 @@ func TestTheProcessStaysFree(t *testing.T) {
 			t.Errorf("thread %s is confined and alive", task.Name())
 		}
 	}
+}
+
+func openDescriptors(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(entries)
 }
 
 // threadEnds waits for a confined thread, whose goroutine is gone, to end.

@@ -29,6 +29,10 @@ type Adapter struct {
 	// Tool names entries that the agent itself sets for the tools that it runs;
 	// they pass unshown.
 	Tool func(name string) bool
+	// Path are directories that the agent puts in front of its tools' PATH unless
+	// PATH has them. They are given to it at the end of PATH, so that it leaves
+	// PATH alone and a tool's is not another one than was judged.
+	Path func(getenv func(string) string) []string
 	// State are directories that the agent itself reads and writes.
 	State func(getenv func(string) string) []string
 }

@@ -28,10 +28,11 @@ func (t *tree) reread(w *wish) (changed string) {
 	if err != nil || dir.Dev != w.dir.Dev || dir.Ino != w.dir.Ino {
 		return w.dir.Path + " is another directory than the one that was judged"
 	}
+	path := getter(w.env)("PATH")
 	for _, word := range w.record.Words {
-		f, err := w.k.question(lookupOrder(word.File.Path, word.File.SHA256 != ""))
+		f, err := w.k.question(lookupOrder(word.Word, path, word.File.SHA256 != ""))
 		if err != nil || f.Dev != word.File.Dev || f.Ino != word.File.Ino || f.SHA256 != word.File.SHA256 {
-			return word.File.Path + " changed while this was decided"
+			return word.Word + " is another file than the one that was judged"
 		}
 	}
 	return ""
@@ -182,12 +183,14 @@ func (t *tree) question(w *wish, v verdict, digest string) control.Question {
 }
 
 func classOf(w *wish) string {
-	for _, u := range w.analysis.Units {
-		if u.Class == shell.RunsSessionFiles {
-			return u.Class.String()
-		}
+	if runsSessionFiles(w) {
+		return shell.RunsSessionFiles.String()
 	}
 	return shell.FixedProgram.String()
+}
+
+func runsSessionFiles(w *wish) bool {
+	return w.analysis != nil && w.analysis.Class() == shell.RunsSessionFiles
 }
 
 // offers are the lines of the grant vector, preselected from the analysis.
@@ -227,6 +230,9 @@ func (t *tree) turnLine(w *wish, v verdict, q *control.Question) {
 		return
 	}
 	q.TurnPattern = "exactly this command in this directory, until the turn of " + w.s.title() + " ends"
+	if len(q.Offers) > 0 && runsSessionFiles(w) {
+		q.TurnPattern += "; once only if more is opened than the session has, because it runs files that the session can change"
+	}
 	q.TurnAllowed = true
 	if len(t.root.Reach) > 0 && t.unconfined() {
 		q.TurnAllowed = false
@@ -292,7 +298,7 @@ func (t *tree) decideOnly(ctx context.Context, s *session, role string, r *contr
 func (t *tree) valueWish(s *session, id, role, surface, value, tool string) *wish {
 	w := &wish{s: s, op: control.OpAsk}
 	w.record = policy.Record{ID: id, Op: control.OpAsk, Role: role, Sessions: s.path(), Surface: surface, Value: value, Tool: tool,
-		Dir: policy.File{Path: s.snap.Sandbox.Cwd}, Base: digestEnv(s.base), Snapshot: s.snap.Generation}
+		Dir: s.dir, Base: digestEnv(s.base), Snapshot: s.snap.Generation}
 	w.judgeValue(surface, value, tool, t.root.Home)
 	return w
 }

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -29,7 +30,7 @@ var (
 
 const (
 	maxArgs = 1 << 20 // bytes of argument vector and environment together
-	maxWord = 64      // command words that are resolved for one record
+	maxWord = 512     // command words and scripts that one record binds
 )
 
 // wish is a request while it is being judged.
@@ -131,6 +132,9 @@ func (t *tree) prepare(w *wish, r *control.Request) (control.Result, bool) {
 	if size > maxArgs {
 		return failed("arguments and environment take %d bytes, expected at most %d", size, maxArgs), false
 	}
+	if c.Umask < 0 || c.Umask > 0o777 {
+		return failed("umask %#o: expected 0 to 0777", c.Umask), false
+	}
 	if !filepath.IsAbs(c.Dir) {
 		return failed("directory %q: expected an absolute path", c.Dir), false
 	}
@@ -156,7 +160,7 @@ func (t *tree) prepare(w *wish, r *control.Request) (control.Result, bool) {
 		options.Workspace = w.s.snap.Sandbox.Workspace
 	}
 	rec := policy.Record{
-		ID: r.ID, Op: w.op, Role: "front", Dir: file(w.dir), Environment: diff, Base: digestEnv(base),
+		ID: r.ID, Op: w.op, Role: "front", Dir: directory(w.dir), Environment: diff, Base: digestEnv(base),
 		Streams: c.Streams, Umask: c.Umask,
 	}
 	if w.caller != nil {
@@ -188,7 +192,17 @@ func (t *tree) prepare(w *wish, r *control.Request) (control.Result, bool) {
 	case w.program.Kind != "file":
 		return control.Result{Exit: 127, Class: control.ClassNotFound, Reason: rec.Argv[0] + ": command not found"}, false
 	}
-	rec.Words = t.words(w, res, rec.Argv)
+	program := rec.Argv[0]
+	if c.Shell != "" {
+		program = w.program.Path // the operator's, wherever this PATH leads
+	}
+	if slices.Contains(w.changes, "PATH") && t.samePrograms(w, res, program) {
+		w.changes = slices.DeleteFunc(w.changes, func(name string) bool { return name == "PATH" })
+	}
+	var bound bool
+	if rec.Words, bound = t.words(w, res, program); !bound {
+		return failed("the text names more than %d programs and scripts, which is the most that is bound to one answer", maxWord), false
+	}
 	w.record = rec
 	return control.Result{}, true
 }
@@ -197,9 +211,16 @@ func (t *tree) prepare(w *wish, r *control.Request) (control.Result, bool) {
 // printed from the tree that was judged.
 func (t *tree) shellText(w *wish, c *control.Command, o shell.Options, rec *policy.Record) (control.Result, bool) {
 	bin, fixed := t.root.Bash, bashOptions
-	if c.Shell == "sh" {
+	switch c.Shell {
+	case "bash":
+	case "sh":
 		o.Dialect, bin, fixed = shell.POSIX, t.root.Sh, shOptions
-		w.env = withoutEnv(w.env, func(name string) bool { return name == "ENV" })
+		// bash takes none of these with -p; another shell in its place might.
+		w.env = withoutEnv(w.env, func(name string) bool {
+			return name == "ENV" || name == "BASH_ENV" || name == "SHELLOPTS" || name == "BASHOPTS" || name == "PS4" || strings.HasPrefix(name, "BASH_FUNC_")
+		})
+	default:
+		return failed("shell %q: expected bash or sh", c.Shell), false
 	}
 	if bin == "" {
 		return control.Result{Exit: 127, Class: control.ClassNotFound, Reason: c.Shell + ": not found on the operator's PATH"}, false
@@ -222,7 +243,7 @@ func (t *tree) shellText(w *wish, c *control.Command, o shell.Options, rec *poli
 	rec.Argv = append([]string{c.Shell}, fixed[:len(fixed)-1]...)
 	rec.Argv = append(append(rec.Argv, c.Options...), "-c", text, name)
 	rec.Argv = append(rec.Argv, o.Args...)
-	found, err := w.k.question(keeper.Order{Lookup: &keeper.Lookup{Word: bin}})
+	found, err := w.k.question(lookupOrder(bin, "", false))
 	if err != nil {
 		return failed("%v", err), false
 	}
@@ -230,33 +251,71 @@ func (t *tree) shellText(w *wish, c *control.Command, o shell.Options, rec *poli
 	return control.Result{}, true
 }
 
-// words resolves the command words and takes the digest of what the session can
-// change: right before the effect it is looked at again.
-func (t *tree) words(w *wish, res *resolver, argv []string) []policy.Word {
-	var out []policy.Word
-	add := func(word string, f keeper.File) {
-		if f.Kind != "file" || len(out) >= maxWord || slices.ContainsFunc(out, func(o policy.Word) bool { return o.Word == word }) {
-			return
-		}
-		word0 := policy.Word{Word: word, File: file(f)}
-		if w.s != nil && w.s.mayWrite(f.Real) {
-			word0.Changeable = true
-			if d, err := w.k.question(keeper.Order{Lookup: &keeper.Lookup{Word: f.Path, Digest: true}}); err == nil {
-				word0.File = file(d)
-			}
-		}
-		out = append(out, word0)
+// samePrograms says whether a client's PATH leaves every command word what it is
+// on the session's own: then rules that name them were written for these. What is
+// put in front must be nothing that a tool of the session can fill.
+func (t *tree) samePrograms(w *wish, res *resolver, first string) bool {
+	base := getter(w.s.tools)("PATH")
+	if w.op == control.OpSpawn {
+		base = getter(w.s.base)("PATH")
 	}
-	add(argv[0], w.program)
+	known := filepath.SplitList(base)
+	for _, dir := range filepath.SplitList(getter(w.env)("PATH")) {
+		if slices.Contains(known, dir) {
+			continue
+		}
+		if !filepath.IsAbs(dir) || w.s.mayWrite(filepath.Join(dir, "x")) {
+			return false
+		}
+	}
+	own := &resolver{k: w.k, path: base, s: w.s, seen: map[string]keeper.File{}}
+	words := []string{first}
 	for _, u := range w.analysis.Units {
 		if len(u.Words) > 0 {
-			add(u.Words[0], res.find(u.Words[0]))
-		}
-		for _, s := range u.Scripts {
-			add(s, res.find(pathLike(s)))
+			words = append(words, u.Words[0])
 		}
 	}
-	return out
+	for _, word := range words {
+		a, b := res.find(word), own.find(word)
+		if a.Real != b.Real || a.Ino != b.Ino || a.Dev != b.Dev {
+			return false
+		}
+	}
+	return true
+}
+
+// words resolves the command words and scripts, and takes the digest of what the
+// session can change: right before the effect each word is looked up again. A word
+// that leads nowhere is bound to that. ok is false if there are too many to bind.
+func (t *tree) words(w *wish, res *resolver, program string) (out []policy.Word, ok bool) {
+	ok = true
+	add := func(word string, script bool) {
+		f := res.find(word)
+		if f.Kind != "file" && f.Kind != "" || slices.ContainsFunc(out, func(o policy.Word) bool { return o.Word == word }) {
+			return
+		}
+		if len(out) >= maxWord {
+			ok = false
+			return
+		}
+		bound := policy.Word{Word: word, File: file(f), Changeable: f.Kind != "" && w.s != nil && w.s.mayWrite(f.Real)}
+		if f.Kind != "" && (bound.Changeable || script) {
+			if d, err := w.k.question(lookupOrder(f.Path, "", true)); err == nil {
+				bound.File = file(d)
+			}
+		}
+		out = append(out, bound)
+	}
+	add(program, false)
+	for _, u := range w.analysis.Units {
+		if len(u.Words) > 0 {
+			add(u.Words[0], false)
+		}
+		for _, s := range u.Scripts {
+			add(pathLike(s), true)
+		}
+	}
+	return out, ok
 }
 
 // pathLike makes a script operand a path: it is not looked up on PATH.
@@ -269,6 +328,12 @@ func pathLike(s string) string {
 
 func file(f keeper.File) policy.File {
 	return policy.File{Path: f.Path, Dev: f.Dev, Ino: f.Ino, SHA256: f.SHA256}
+}
+
+// directory is the record's: by the name that has no links in it, so that the
+// same name is the same place.
+func directory(f keeper.File) policy.File {
+	return policy.File{Path: f.Real, Dev: f.Dev, Ino: f.Ino}
 }
 
 // meaning are names whose value changes what a command is, so that a rule which
@@ -294,23 +359,40 @@ func changesMeaning(name string) bool {
 // differ from the session's base: those are shown, judged and bound.
 func (t *tree) environment(w *wish, client []string) (env, diff []string) {
 	s := w.s
-	client = withoutEnv(client, func(name string) bool { return strings.HasPrefix(name, "PIONEER_SUPER_") || inventory(name) })
-	if s == nil || !s.restricted() && w.op == control.OpExec {
-		env = client
-		if s != nil {
-			env = withEnv(env, t.ours(s)...)
+	ours := func(name string) bool { return strings.HasPrefix(name, "PIONEER_SUPER_") || inventory(name) }
+	client = withoutEnv(client, ours)
+	if s == nil {
+		return client, nil
+	}
+	differs := func(e string) {
+		diff = append(diff, e)
+		if name, _, _ := strings.Cut(strings.TrimSuffix(e, " (unset)"), "="); changesMeaning(name) {
+			w.changes = append(w.changes, name)
 		}
-		return env, nil
 	}
-	base := s.base
-	if w.op == control.OpExec {
-		base = s.tools
+	free := !s.restricted() && w.op == control.OpExec
+	switch {
+	case free:
+		// It gets what its client has; what is new or missing there is said all the same.
+		env = withEnv(client, t.ours(s)...)
+		for _, e := range withoutEnv(s.given, ours) {
+			name, _, _ := strings.Cut(e, "=")
+			if _, ok := lookupEnv(client, name); !ok && !unshown(name, "") {
+				differs(name + " (unset)")
+			}
+		}
+	case w.op == control.OpExec:
+		env = slices.Clone(s.tools)
+	default:
+		env = slices.Clone(s.base)
 	}
-	env = slices.Clone(base)
-	kept, _ := sandbox.FilterEnvironment(client, nil)
+	kept := client
+	if !free {
+		kept, _ = sandbox.FilterEnvironment(client, nil)
+	}
 	for _, e := range kept {
 		name, value, _ := strings.Cut(e, "=")
-		if unshown(name) || s.adapter != nil && s.adapter.Tool != nil && s.adapter.Tool(name) {
+		if unshown(name, value) || s.adapter != nil && s.adapter.Tool != nil && s.adapter.Tool(name) {
 			if name != "PWD" && name != "OLDPWD" && name != "_" && name != "SHLVL" {
 				env = withEnv(env, e)
 			}
@@ -319,11 +401,8 @@ func (t *tree) environment(w *wish, client []string) (env, diff []string) {
 		if t.known(s, name, value) {
 			continue
 		}
-		diff = append(diff, e)
+		differs(e)
 		env = withEnv(env, e)
-		if changesMeaning(name) {
-			w.changes = append(w.changes, name)
-		}
 	}
 	slices.Sort(diff)
 	return env, diff
@@ -348,9 +427,19 @@ func (s *session) toolBase(t *tree) []string {
 	if shell == "" {
 		shell = t.root.Sh
 	}
-	kept = withEnv(kept, "SHELL="+shell, "TMPDIR="+s.temp, "GIT_TERMINAL_PROMPT=0")
+	path, _ := lookupEnv(kept, "PATH")
+	kept = withEnv(kept, "SHELL="+shell, "TMPDIR="+s.temp, "GIT_TERMINAL_PROMPT=0", "PATH="+t.withOurs(path))
 	kept = withEnv(kept, sandbox.CacheEnvironment(s.cache, t.hostCaches(s))...)
 	return withEnv(kept, t.ours(s)...)
+}
+
+// withOurs is a PATH on which this binary is found, last: a tool may ask and
+// spawn as its agent may.
+func (t *tree) withOurs(path string) string {
+	if path == "" {
+		path = "/usr/local/bin:/usr/bin:/bin"
+	}
+	return path + ":" + t.links.bin
 }
 
 func (t *tree) hostCaches(s *session) map[string]string {
@@ -433,7 +522,7 @@ func (t *tree) judge(w *wish) verdict {
 	}
 	// An unconfined session whose rules say nothing of commands is allowed what
 	// cannot be seen through, and it is recorded.
-	free := !w.mentions("bash")
+	free := !w.s.restricted() && !w.mentions("bash")
 	humanOnly := false
 	decide := func(q policy.Query) policy.Decision {
 		if len(w.changes) > 0 && q.Surface == "bash" && q.Floor == policy.Allow {
@@ -495,11 +584,20 @@ func (t *tree) judge(w *wish) verdict {
 
 func (v verdict) decisionKind() policy.Kind { return policy.SurfaceKind(v.surface) }
 
-// scope is the exact scope of a command for a grant of the turn: what runs, and
-// where.
+// scope is the exact scope of a command for a grant of the turn: what runs, where,
+// with which environment, and the content of what the session can change.
 func scope(r policy.Record) string {
-	return policy.ScopeHash(policy.KindShellCommand, r.Op, append([]string{r.Dir.Path, strings.Join(r.Environment, "\x00")}, r.Argv...))
+	words, err := json.Marshal(r.Words)
+	if err != nil {
+		panic("supervisor: words cannot be encoded: " + err.Error())
+	}
+	return policy.ScopeHash(policy.KindShellCommand, r.Op, append([]string{
+		place(r.Dir), strings.Join(r.Environment, "\x00"), string(words), r.Streams[0],
+	}, r.Argv...))
 }
+
+// place is a directory by name and by what cannot be renamed.
+func place(f policy.File) string { return fmt.Sprintf("%s %d %d", f.Path, f.Dev, f.Ino) }
 
 func first(s []string) string {
 	if len(s) == 0 {
@@ -629,10 +727,10 @@ func (t *tree) run(ctx context.Context, w *wish, out outcome, conn *control.Conn
 	order := keeper.Order{Run: &keeper.Run{
 		Command: c.id, File: w.program, Argv: w.record.Argv, Env: withEnv(w.env, "PWD="+w.dir.Real), Umask: w.record.Umask,
 		Dir: w.dir, Terminal: slices.Contains(w.record.Streams[:], string(sandbox.KindTerminal)),
-		Profile: w.profile.profile, Unconfined: w.profile.off, Streams: w.record.Streams,
+		Profile: w.profile.profile, Unconfined: w.profile.off, Streams: w.record.Streams, Path: getter(w.env)("PATH"),
 	}}
 	for _, word := range w.record.Words {
-		order.Run.Pinned = append(order.Run.Pinned, keeper.File{Path: word.File.Path, Dev: word.File.Dev, Ino: word.File.Ino, SHA256: word.File.SHA256})
+		order.Run.Pinned = append(order.Run.Pinned, keeper.Pin{Word: word.Word, Dev: word.File.Dev, Ino: word.File.Ino, SHA256: word.File.SHA256})
 	}
 	files := []*os.File{ours}
 	if !w.profile.profile.UnixSockets {
@@ -661,6 +759,10 @@ func (t *tree) run(ctx context.Context, w *wish, out outcome, conn *control.Conn
 	select {
 	case started <- c:
 	default:
+	}
+	if ctx.Err() != nil {
+		// The client went just before it could be told what it had started.
+		c.end(int(sigTERM), int(stopGrace/time.Millisecond))
 	}
 	if w.agent {
 		t.mu.Lock()

@@ -255,8 +255,8 @@ func (r *rules) agent(name string) *agentFile {
 
 // widening says what next allows more than r, a line for each reason.
 func (r *rules) widening(next *rules) []string {
-	out := r.guards.Widening(next.guards)
-	out = append(out, r.policy.Widening(next.policy)...)
+	out := policy.WideningGuards(r.guards, next.guards)
+	out = append(out, policy.Widening(r.policy, next.policy)...)
 	out = append(out, r.settings.Widening(next.settings)...)
 	for _, name := range slices.Sorted(maps.Keys(r.agents)) {
 		a, b := r.agents[name], next.agents[name]

@@ -19,6 +19,8 @@ type outcome struct {
 	// word is who decided: "rule", "human", "parent", "nobody", "failure".
 	word string
 	by   wire.DecisionSource
+	// answered says that it was live authority that allowed it, now or for the turn.
+	answered bool
 	// reason is one sentence for whoever asked.
 	reason string
 	// grant is all that the invocation gets beside what is open.
@@ -73,12 +75,13 @@ func (t *tree) decideUnder(ctx context.Context, w *wish, standing func() error) 
 	case v.action == policy.Allow:
 		out := outcome{allowed: true, word: "rule", by: ruleOf(v), reason: originText(v.decision.Rule)}
 		if v.grant != nil {
+			out.answered = true
 			out.by, out.grant, row.Cached = wire.ByGrant(v.surface, v.grant.ID), v.grant.Vector, true
 		}
 		return t.settled(w, out, row, audit.DecisionAllowed), true
 	case v.action != policy.Ask:
 		return t.settled(w, outcome{word: "rule", by: ruleOf(v), reason: denial(v)}, row, audit.DecisionDenied), true
-	case !v.humanOnly && w.op == control.OpExec && w.caller != nil && w.caller.agent && t.tickets.take(w.s.id, ticketBinding(w.s, w.record)):
+	case !v.humanOnly && w.rides() && t.tickets.take(w.s.id, ticketBinding(w.s, w.record)):
 		row.Cached = true
 		return t.settled(w, outcome{allowed: true, word: "human", by: wire.ByGrant(v.surface, "ticket"), reason: "this command was just answered"}, row, audit.DecisionAllowed), true
 	}
@@ -123,7 +126,7 @@ func (t *tree) decideUnder(ctx context.Context, w *wish, standing func() error) 
 		return t.settled(w, outcome{word: "nobody", by: wire.Unavailable(err.Error()), reason: reason}, row, audit.ApprovalResolved), true
 	}
 	row.Proof = said.proof
-	out := outcome{word: said.byWord, by: said.by, allowed: said.decision != "deny", reason: said.who + " allowed it"}
+	out := outcome{word: said.byWord, by: said.by, allowed: said.decision != "deny", answered: true, reason: said.who + " allowed it"}
 	if !out.allowed {
 		out.reason = said.who + " denied it"
 		if said.reason != "" {
@@ -165,7 +168,15 @@ func (t *tree) settled(w *wish, out outcome, row audit.Row, kind audit.Kind) out
 
 // grantTurn keeps an answer for the rest of the turn: for exactly this command in
 // this directory, with what it gave, within the ceiling of its session.
+//
+// What runs files that the session can change is not given more than the session
+// has for later: the files of then are not those that were judged.
 func (t *tree) grantTurn(w *wish, v verdict, out outcome) error {
+	if len(grantWords(out.grant)) > 0 && runsSessionFiles(w) {
+		t.note(audit.Row{Kind: audit.GrantEnded, Session: w.s.id, Surface: v.surface, Value: commandLine(w.record), Record: w.record.Digest(),
+			Reason: "once only: it runs files that this session can change, with more than the session has"})
+		return nil
+	}
 	g := policy.Grant{ID: registry.NewID("g"), Session: w.s.id, From: w.s.id, Surface: v.surface, ScopeHash: scope(w.record), Vector: out.grant}
 	t.mu.Lock()
 	g.Turn = w.s.turn

@@ -148,7 +148,7 @@ func (f *foreign) Handle(ctx context.Context, a forwarding.Ask) (forwarding.Answ
 	}
 	if !out.allowed {
 		answer.Reason = out.reason
-	} else if surface == "bash" && whole {
+	} else if surface == "bash" && whole && out.answered {
 		t.tickets.add(s.id, ticketBinding(s, w.record))
 	}
 	return answer, nil
@@ -216,7 +216,24 @@ func ticketBinding(s *session, r policy.Record) string {
 		text = shell.Quote(r.Argv)
 	}
 	return policy.ScopeHash(policy.KindShellCommand, "ticket", []string{
-		text, r.Dir.Path, strings.Join(r.Environment, "\x00"), fmt.Sprint(r.Policy, " ", r.Snapshot), s.id,
+		text, place(r.Dir), strings.Join(r.Environment, "\x00"), fmt.Sprint(r.Policy, " ", r.Snapshot), s.id,
+	})
+}
+
+// rides says whether an execution can be what was answered before: by its agent's
+// own client, and with nothing beyond what the answer was given for. A gate tells
+// text alone; options, positional parameters, another shell, a form that reads
+// what nobody has seen, and a bare word that leads to a file of the session's are
+// asked.
+func (w *wish) rides() bool {
+	if w.op != control.OpExec || w.caller == nil || !w.caller.agent || w.form != "" {
+		return false
+	}
+	if w.record.Text != "" && !slices.Equal(w.record.Argv, append(append([]string{"bash"}, bashOptions...), w.record.Text, "bash")) {
+		return false
+	}
+	return !slices.ContainsFunc(w.record.Words, func(word policy.Word) bool {
+		return word.Changeable && !strings.Contains(word.Word, "/")
 	})
 }
 

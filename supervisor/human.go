@@ -133,6 +133,18 @@ func (h *humans) reachable() bool {
 	return len(h.endpoints) > 0
 }
 
+// has says whether an endpoint with that proof is attached.
+func (h *humans) has(proof Proof) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for e := range h.endpoints {
+		if e.proof == proof {
+			return true
+		}
+	}
+	return false
+}
+
 // show sends q to e. A pairing is shown where a terminal is proven: its code
 // stands in the other one.
 func (h *humans) show(e *endpoint, q *question) {

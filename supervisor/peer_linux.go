@@ -74,9 +74,49 @@ func (p peer) alive() bool {
 	if p.pidfd < 0 {
 		return false
 	}
-	fds := []unix.PollFd{{Fd: int32(p.pidfd), Events: unix.POLLIN}}
+	return !readable(p.pidfd)
+}
+
+// whenGone calls do once the process has ended, unless over ends first. It waits
+// for a descriptor of its own: close may come at any time. Where the kernel gives
+// no pidfd there is nothing to wait for, and the connection's end has to do.
+func (p peer) whenGone(over <-chan struct{}, do func()) {
+	if p.pidfd < 0 {
+		return
+	}
+	fd, err := unix.FcntlInt(uintptr(p.pidfd), unix.F_DUPFD_CLOEXEC, 3)
+	if err != nil {
+		return
+	}
+	// In the runtime's poller, which a pidfd is made for: it costs no thread.
+	if unix.SetNonblock(fd, true) != nil {
+		unix.Close(fd)
+		return
+	}
+	file := os.NewFile(uintptr(fd), "pidfd")
+	raw, err := file.SyscallConn()
+	if err != nil {
+		file.Close()
+		return
+	}
+	gone := make(chan error, 1)
+	go func() { gone <- raw.Read(func(fd uintptr) bool { return readable(int(fd)) }) }()
+	select {
+	case <-over:
+		file.Close()
+		<-gone
+	case err := <-gone:
+		file.Close()
+		if err == nil {
+			do()
+		}
+	}
+}
+
+func readable(fd int) bool {
+	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 	n, err := unix.Poll(fds, 0)
-	return err == nil && n == 0
+	return err == nil && n > 0
 }
 
 // keeperAbove walks from the peer up to the first process that known names. The

@@ -28,6 +28,7 @@ type session struct {
 	adapter *Adapter // nil: not a program of the table
 
 	snap     policy.Snapshot
+	dir      policy.File // where it started
 	caps     []*policy.Cap
 	composed atomic.Pointer[composed]
 
@@ -192,10 +193,18 @@ func digestEnv(env []string) string {
 }
 
 // unshown are the names that a client may set without being asked: how its
-// terminal looks and what language it speaks.
-func unshown(name string) bool {
+// terminal looks and what language it speaks. A value that leads to a file is
+// none of that.
+func unshown(name, value string) bool {
 	switch name {
-	case "TERM", "COLUMNS", "LINES", "COLORTERM", "NO_COLOR", "LANG", "TZ", "PWD", "OLDPWD", "SHLVL", "_":
+	case "PWD", "OLDPWD", "_":
+		return true // never taken from a client
+	}
+	if len(value) > 256 || strings.HasPrefix(value, "/") || strings.HasPrefix(value, ":") || strings.Contains(value, "..") {
+		return false
+	}
+	switch name {
+	case "TERM", "COLUMNS", "LINES", "COLORTERM", "NO_COLOR", "LANG", "TZ", "SHLVL":
 		return true
 	}
 	return strings.HasPrefix(name, "LC_")

@@ -30,8 +30,9 @@ func prepareOrder(dir string) keeper.Order {
 	return keeper.Order{Prepare: &keeper.Prepare{Dir: dir}}
 }
 
-func lookupOrder(word string, digest bool) keeper.Order {
-	return keeper.Order{Lookup: &keeper.Lookup{Word: word, Digest: digest}}
+// lookupOrder asks for a word on that PATH, or for a path where it is "".
+func lookupOrder(word, path string, digest bool) keeper.Order {
+	return keeper.Order{Lookup: &keeper.Lookup{Word: word, Path: path, Digest: digest}}
 }
 
 // spawn starts a session: judged, unless it is the root's, which the operator
@@ -144,7 +145,7 @@ func (t *tree) adapterFor(w *wish) *Adapter {
 // newSession resolves the snapshot; nothing exists on disk yet.
 func (t *tree) newSession(w *wish, want *control.Spawn, mode policy.Mode, limit *policy.Cap) (*session, []string, control.Result, bool) {
 	parent := w.s
-	s := &session{id: registry.NewID("s"), agent: want.Agent, parent: parent, adapter: w.adapter, commands: map[string]*command{}, ended: make(chan struct{})}
+	s := &session{id: registry.NewID("s"), agent: want.Agent, parent: parent, adapter: w.adapter, dir: directory(w.dir), commands: map[string]*command{}, ended: make(chan struct{})}
 	var narrowed []string
 	rules := t.rules.Load()
 	if file := rules.disabled(s.agent); file != "" {
@@ -193,7 +194,7 @@ func (t *tree) newSession(w *wish, want *control.Spawn, mode policy.Mode, limit 
 // directory; never /, HOME or above our state.
 func (t *tree) workspace(w *wish, dir string, mode policy.Mode) (string, error) {
 	exists := func(p string) bool {
-		f, err := w.k.question(lookupOrder(p, false))
+		f, err := w.k.question(lookupOrder(p, "", false))
 		return err == nil && f.Kind != ""
 	}
 	found, err := sandbox.Workspace(dir, t.root.Home, t.places.State, exists)
@@ -313,10 +314,11 @@ func (t *tree) agentEnvironment(w *wish, s *session) []string {
 	env = withEnv(env, t.ours(s)...)
 	env = withEnv(env, "PIONEER_SUPER_FORWARDING_ROOT="+s.root, "SHELL="+t.links.shell)
 	path, _ := lookupEnv(env, "PATH")
-	if path == "" {
-		path = "/usr/local/bin:/usr/bin:/bin"
+	path = t.withOurs(path)
+	if w.adapter != nil && w.adapter.Path != nil {
+		path = strings.Join(append([]string{path}, w.adapter.Path(getter(s.base))...), ":")
 	}
-	env = withEnv(env, "PATH="+path+":"+t.links.bin)
+	env = withEnv(env, "PATH="+path)
 	if !interactive(w) {
 		env = withEnv(env, "PI_IS_SUBAGENT=1", "PI_SUBAGENT_PARENT_SESSION="+s.channel)
 	}

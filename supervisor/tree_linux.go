@@ -34,6 +34,9 @@ const (
 	maxClients   = 128 // connections at once, per session
 	maxJobs      = 8192
 	stopGrace    = 2 * time.Second
+	// greetTimeout bounds how long a peer may take for its hello, and then for its
+	// request.
+	greetTimeout = 10 * time.Second
 )
 
 // tree is one tree under this supervisor.
@@ -175,9 +178,11 @@ func (t *tree) serve(first *control.Request, files []*os.File) int {
 	if t.root.Terminal {
 		defer t.humans.detach(t.humans.attach(t.front, ProofTerminal))
 	}
-	if t.root.Approver && len(files) == 1 {
-		if conn, err := control.FromFile(files[0]); err == nil {
-			go t.serveHuman(conn, ProofInherited)
+	if t.root.Approver {
+		if err := t.attachApprover(files); err != nil {
+			t.front.Send(control.Message{Result: &control.Result{Exit: 125, Class: control.ClassFailed, Reason: "--approver-fd: " + err.Error()}})
+			t.shutdown()
+			return 125
 		}
 	}
 	human, err := t.listenHuman()
@@ -302,54 +307,80 @@ func (t *tree) listenHuman() (net.Listener, error) {
 			if err != nil {
 				return
 			}
-			go t.serveHuman(control.NewConn(c), "")
+			go t.serveHuman(control.NewConn(c))
 		}
 	}()
 	return l, nil
 }
 
-// serveHuman serves one connection of a human. With no proof yet it has to give
-// one first; before that it can do nothing.
-func (t *tree) serveHuman(conn *control.Conn, proof Proof) {
-	defer conn.Close()
-	who := "inherited descriptor"
-	if proof == "" {
-		p, err := peerOf(conn.Unix())
-		if err == nil {
-			defer p.close()
-			var why string
-			if why, err = p.inSomeTree(); why != "" {
-				err = errors.New(why)
-			}
-		}
-		if err != nil {
-			t.note(audit.Row{Kind: audit.AnswerRefused, Reason: "a connection to the human socket was refused: " + err.Error()})
-			conn.Send(control.Message{Result: &control.Result{Exit: 126, Class: control.ClassRefused, Reason: err.Error()}})
-			return
-		}
-		who = fmt.Sprintf("pid %d", p.pid)
+// attachApprover makes an endpoint of the descriptor that the starter of the tree
+// gave, before anything runs: an agent that asks at once must not be told that
+// nobody can answer.
+func (t *tree) attachApprover(files []*os.File) error {
+	if len(files) != 1 {
+		return errors.New("the descriptor did not arrive")
 	}
+	conn, err := control.FromFile(files[0])
+	if err != nil {
+		return err
+	}
+	if err := t.greet(conn, ""); err != nil {
+		conn.Close()
+		return fmt.Errorf("its other end did not greet: %w", err)
+	}
+	e := t.humans.attach(conn, ProofInherited)
+	go t.serveEndpoint(e)
+	return nil
+}
+
+// serveHuman serves one connection to the human socket. It has to give a proof
+// first; before that it can do nothing.
+func (t *tree) serveHuman(conn *control.Conn) {
+	defer conn.Close()
+	p, err := peerOf(conn.Unix())
+	if err == nil {
+		defer p.close()
+		var why string
+		if why, err = p.inSomeTree(); why != "" {
+			err = errors.New(why)
+		}
+	}
+	if err != nil {
+		t.note(audit.Row{Kind: audit.AnswerRefused, Reason: "a connection to the human socket was refused: " + err.Error()})
+		conn.Send(control.Message{Result: &control.Result{Exit: 126, Class: control.ClassRefused, Reason: err.Error()}})
+		return
+	}
+	who := fmt.Sprintf("pid %d", p.pid)
 	if err := t.greet(conn, ""); err != nil {
 		return
 	}
-	if proof == "" {
-		var m control.Message
-		if conn.Recv(&m) != nil {
-			return
-		}
-		if m.Request == nil || m.Request.Op != control.OpApprove || m.Request.Approve == nil {
-			t.note(audit.Row{Kind: audit.AnswerRefused, Reason: errNotProven.Error() + " (" + who + ")"})
-			conn.Send(control.Message{Result: &control.Result{Exit: 126, Class: control.ClassRefused, Reason: errNotProven.Error()}})
-			return
-		}
-		var err error
-		if proof, err = t.prove(conn, m.Request, who); err != nil {
-			conn.Send(control.Message{Result: &control.Result{Exit: 126, Class: control.ClassRefused, Reason: err.Error()}})
-			return
-		}
-		conn.Send(control.Message{Notice: &control.Notice{Text: "paired"}})
+	m, err := request(conn)
+	if err != nil || m.Request.Op != control.OpApprove || m.Request.Approve == nil {
+		t.note(audit.Row{Kind: audit.AnswerRefused, Reason: errNotProven.Error() + " (" + who + ")"})
+		conn.Send(control.Message{Result: &control.Result{Exit: 126, Class: control.ClassRefused, Reason: errNotProven.Error()}})
+		return
 	}
-	e := t.humans.attach(conn, proof)
+	proof, err := t.prove(conn, m.Request, who)
+	if err == nil && !p.alive() {
+		err = errPeerGone
+	}
+	if err != nil {
+		conn.Send(control.Message{Result: &control.Result{Exit: 126, Class: control.ClassRefused, Reason: err.Error()}})
+		return
+	}
+	conn.Send(control.Message{Notice: &control.Notice{Text: "paired"}})
+	// The proof was this process's: whoever holds a copy of its descriptor after
+	// its end is somebody else.
+	over := make(chan struct{})
+	defer close(over)
+	go p.whenGone(over, func() { conn.Close() })
+	t.serveEndpoint(t.humans.attach(conn, proof))
+}
+
+// serveEndpoint takes what a proven connection says, until it ends.
+func (t *tree) serveEndpoint(e *endpoint) {
+	conn, proof := e.conn, e.proof
+	defer conn.Close()
 	defer t.humans.detach(e)
 	for {
 		var m control.Message
@@ -377,7 +408,7 @@ func (t *tree) prove(conn *control.Conn, r *control.Request, who string) (Proof,
 		}
 		return "", errors.New("that is not the phrase of this tree")
 	}
-	if !t.humans.reachable() {
+	if !t.humans.has(ProofTerminal) {
 		return "", errors.New("this tree has no terminal in which the code could be typed, and no phrase was given")
 	}
 	code := pairingCode()
@@ -411,7 +442,7 @@ func (t *tree) answerFrom(conn *control.Conn, a control.Answer) {
 
 // greet exchanges hellos. A peer of another version is told both and refused.
 func (t *tree) greet(conn *control.Conn, session string) error {
-	conn.Unix().SetReadDeadline(time.Now().Add(10 * time.Second))
+	conn.Unix().SetReadDeadline(time.Now().Add(greetTimeout))
 	defer conn.Unix().SetReadDeadline(time.Time{})
 	var m control.Message
 	if err := conn.Recv(&m); err != nil {
@@ -467,8 +498,11 @@ func (t *tree) serveClient(conn *control.Conn, s *session, through *command) {
 	if t.greet(conn, s.id) != nil {
 		return
 	}
-	var m control.Message
-	if err := conn.Recv(&m); err != nil || m.Request == nil {
+	m, err := request(conn)
+	if err != nil {
+		t.note(audit.Row{Kind: audit.PeerRefused, Session: s.id, Command: caller.id, Reason: err.Error()})
+		res := failed("refused: %v", err)
+		conn.Send(control.Message{Result: &res})
 		return
 	}
 	ctx, cancel := context.WithCancel(s.ctx)
@@ -509,11 +543,29 @@ func (t *tree) serveClient(conn *control.Conn, s *session, through *command) {
 			}
 		}
 	}()
+	// The lifeline is the process as well as its connection: a copy of the
+	// descriptor in another process must not keep a tool alive.
+	go p.whenGone(ctx.Done(), func() { conn.Close() })
 	result := t.once(s, m.Request, func() control.Result {
 		return t.handle(ctx, s, caller, conn, m.Request, started)
 	})
 	close(answered)
 	conn.Send(control.Message{Result: &result})
+}
+
+// request reads the one request of a connection. A client that is silent must not
+// hold its place for ever.
+func request(conn *control.Conn) (control.Message, error) {
+	conn.Unix().SetReadDeadline(time.Now().Add(greetTimeout))
+	defer conn.Unix().SetReadDeadline(time.Time{})
+	var m control.Message
+	if err := conn.Recv(&m); err != nil {
+		return m, err
+	}
+	if m.Request == nil {
+		return m, errors.New("the second frame is a request")
+	}
+	return m, nil
 }
 
 // identify names the command below whose keeper the peer lives.

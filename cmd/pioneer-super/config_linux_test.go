@@ -173,7 +173,7 @@ func TestReload(t *testing.T) {
 	if old.Digest == again.Digest {
 		t.Error("the record is the same under other rules")
 	}
-	if text := fmt.Sprint(change.Needs); !strings.Contains(text, `tool "a": allow instead of deny`) || strings.Contains(text, `"b"`) {
+	if text := fmt.Sprint(change.Needs); !strings.Contains(text, `tool "a" was deny and is allow now`) || strings.Contains(text, `tool "b"`) {
 		t.Errorf("the change is shown as %s", text)
 	}
 	human.say(old, "allow_once") // refused: it is for another record
@@ -214,7 +214,7 @@ func TestReloadWithoutAHuman(t *testing.T) {
 	if err := os.Remove(filepath.Join(l.home, "config", "pioneer-super", "hard-guards.jsonc")); err != nil {
 		t.Fatal(err)
 	}
-	l.row(audit.ConfigRefused, "nobody can take it: hard guard tool \"g\" is gone")
+	l.row(audit.ConfigRefused, "tool \"g\" was deny and is gone")
 	if got := a.answers("tool|g"); got != "10" {
 		t.Errorf("without the guards: %s", got)
 	}

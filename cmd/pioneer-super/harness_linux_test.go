@@ -114,16 +114,17 @@ func (w lockedWriter) Write(p []byte) (int, error) {
 // start runs the product with these arguments, in the workspace.
 func (l *lab) start(args ...string) *running {
 	l.t.Helper()
-	return l.startWith(nil, args...)
+	return l.startAs(func(*exec.Cmd) {}, args...)
 }
 
-// startWith is start with these files as descriptors from 3 on.
-func (l *lab) startWith(files []*os.File, args ...string) *running {
+// startAs is start with a last word on how.
+func (l *lab) startAs(how func(*exec.Cmd), args ...string) *running {
 	l.t.Helper()
 	r := &running{Cmd: exec.Command(product.Binary(l.t), args...), end: make(chan struct{})}
-	r.Dir, r.Env, r.ExtraFiles = l.work, l.env(), files
+	r.Dir, r.Env = l.work, l.env()
 	r.Stdout, r.Stderr = lockedWriter{&r.mu, &r.out}, lockedWriter{&r.mu, &r.err}
 	r.SysProcAttr = &unix.SysProcAttr{Setsid: true}
+	how(r.Cmd)
 	if err := r.Start(); err != nil {
 		l.t.Fatal(err)
 	}
@@ -139,11 +140,16 @@ func (l *lab) startWith(files []*os.File, args ...string) *running {
 // spawn starts a headless tree.
 func (l *lab) spawn(flags []string, argv ...string) *running {
 	l.t.Helper()
+	return l.spawnAs(func(*exec.Cmd) {}, flags, argv...)
+}
+
+func (l *lab) spawnAs(how func(*exec.Cmd), flags []string, argv ...string) *running {
+	l.t.Helper()
 	args := append([]string{"spawn", "--headless"}, flags...)
 	if l.policy != "" {
 		args = append(args, "--policy", l.policy)
 	}
-	return l.start(append(append(args, "--"), argv...)...)
+	return l.startAs(how, append(append(args, "--"), argv...)...)
 }
 
 // wait returns the exit status.

@@ -114,7 +114,7 @@ func (e *errand) post(id string, data []byte) (release func(), err error) {
 	release = func() {}
 	if e.s.hub != nil {
 		// Without a watch the answer is found by looking.
-		if r, err := e.s.hub.watch(responses.path, e.kick); err == nil {
+		if r, err := e.s.hub.watch(responses.path, listener{kick: e.kick, arrivals: true}); err == nil {
 			release = r
 		}
 	}
@@ -181,17 +181,7 @@ func (e *errand) wait(ctx context.Context, begun time.Time) (wire.Response, erro
 
 // take reads the answer if it is there, and tidies up after it.
 func (e *errand) take() (wire.Response, error, bool) {
-	sessions, err := e.s.root.open("sessions")
-	if err != nil {
-		return wire.Response{}, nil, false
-	}
-	defer sessions.close()
-	box, err := sessions.open(e.enc)
-	if err != nil {
-		return wire.Response{}, nil, false
-	}
-	defer box.close()
-	responses, err := box.open("responses")
+	responses, err := e.s.root.walk("sessions", e.enc, "responses")
 	if err != nil {
 		return wire.Response{}, nil, false
 	}
@@ -212,7 +202,7 @@ func (e *errand) take() (wire.Response, error, bool) {
 	// The response first: a server that still finds the request would otherwise
 	// take the answer's place for free.
 	_ = responses.clear(name, e.s.o.Now())
-	if requests, rerr := box.open("requests"); rerr == nil {
+	if requests, rerr := e.s.root.walk("sessions", e.enc, "requests"); rerr == nil {
 		_ = requests.clear(name, e.s.o.Now())
 		requests.close()
 	}
@@ -230,12 +220,11 @@ func (e *errand) take() (wire.Response, error, bool) {
 // abandon takes the request away, which makes it final: an answer that comes
 // now is for nobody, and is removed when it is seen.
 func (e *errand) abandon(err error, reason string) (wire.Response, error) {
-	if box, requests, responses, ferr := e.s.find(e.enc); ferr == nil {
+	if requests, responses, ferr := e.s.find(e.enc); ferr == nil {
 		_ = requests.clear(e.id+suffix, e.s.o.Now())
 		_ = responses.remove(e.id + suffix)
 		responses.close()
 		requests.close()
-		box.close()
 	}
 	e.s.mu.Lock()
 	if len(e.s.late) < maxLate {
@@ -262,7 +251,7 @@ func (s *Spool) sweepLate() {
 	late := slices.Clone(s.late)
 	s.mu.Unlock()
 	for _, l := range late {
-		box, requests, responses, err := s.find(l.enc)
+		requests, responses, err := s.find(l.enc)
 		if err != nil {
 			continue
 		}
@@ -272,7 +261,6 @@ func (s *Spool) sweepLate() {
 		}
 		responses.close()
 		requests.close()
-		box.close()
 		s.tidy(l.enc)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/getpioneer/pioneer-super/forwarding"
 	"github.com/getpioneer/pioneer-super/forwarding/carriertest"
 	"github.com/getpioneer/pioneer-super/forwarding/wire"
+	"github.com/getpioneer/pioneer-super/liveness"
 )
 
 // yard is one served channel and a hand that writes into it as a peer does.
@@ -891,5 +892,266 @@ func TestResponseOnDisk(t *testing.T) {
 	must(t, json.Unmarshal(data, &m))
 	if m["approved"] != true || m["state"] != "approved" || m["responderSessionId"] != channel || m["denialReason"] != nil || strings.ContainsAny(string(data), "\n ") {
 		t.Errorf("%s", data)
+	}
+}
+
+// Two ends serve one channel, which nothing forbids two processes to do: each
+// request gets one answer, whole and from one of them.
+func TestTwoResponders(t *testing.T) {
+	y := newYard(t, quick(), func(context.Context, forwarding.Ask) (forwarding.Answer, error) {
+		return forwarding.Answer{Approved: true, Responder: "first"}, nil
+	})
+	second := carriertest.NewHandler(func(context.Context, forwarding.Ask) (forwarding.Answer, error) {
+		return forwarding.Answer{Reason: "no", Responder: "second"}, nil
+	})
+	carriertest.Serve(t, mustOpen(t, y.root, quick()), channel, second)
+	client := mustOpen(t, y.root, quick())
+	by := map[string]int{}
+	for i := range 100 {
+		resp, err := client.Ask(context.Background(), channel, carriertest.Request(fmt.Sprint("x", i)))
+		if err != nil || resp.Approved != (resp.ResponderSessionID == "first") {
+			t.Fatalf("%+v, %v", resp, err)
+		}
+		by[resp.ResponderSessionID]++
+	}
+	if by["first"]+by["second"] != 100 {
+		t.Errorf("heard %v", by)
+	}
+	// Who was heard knows; who was not may think so where both were fast.
+	for name, h := range map[string]*carriertest.Handler{"first": y.h, "second": second} {
+		eventually(t, "the notices of the "+name, func() bool {
+			delivered := 0
+			for _, n := range h.Notices() {
+				if n.Kind == forwarding.Delivered {
+					delivered++
+				}
+			}
+			return delivered >= by[name]
+		})
+	}
+}
+
+func TestUnserved(t *testing.T) {
+	y := newYard(t, quick(), allow)
+	put := func(enc string) {
+		must(t, os.MkdirAll(filepath.Join(y.root, "sessions", enc, "requests"), 0o700))
+		must(t, os.WriteFile(filepath.Join(y.root, "sessions", enc, "requests", "a.json"), []byte("{}"), 0o600))
+	}
+	put("pi-session")
+	put("a%2Fb%20c")
+	put("a%2fb") // not what any peer writes
+	put("unknown")
+	must(t, os.MkdirAll(filepath.Join(y.root, "sessions", "idle", "requests"), 0o700))
+	if got := y.s.Unserved(); len(got) != 2 || got[0] != "a/b c" || got[1] != "pi-session" {
+		t.Errorf("%q", got)
+	}
+}
+
+// A place of heartbeats that this implementation made says nothing about a peer
+// from before heartbeats; one that a peer made, or a session that stopped, does.
+func TestPeersFromBeforeHeartbeats(t *testing.T) {
+	o := quick()
+	o.AllPeersBeat = false
+	s := mustOpen(t, filepath.Join(t.TempDir(), "r"), o)
+	is := func(when string, want liveness.State) {
+		t.Helper()
+		if got := s.Serving("old-root"); got != want {
+			t.Errorf("%s: %s, expected %s", when, got, want)
+		}
+	}
+	is("no place of heartbeats", liveness.Legacy)
+	stop := carriertest.Serve(t, s, channel, carriertest.Allow())
+	is("a place that we made", liveness.Legacy)
+	stop()
+	if got := s.Serving(channel); got != liveness.Absent {
+		t.Errorf("a session that stopped serving is %s", got)
+	}
+	carriertest.Serve(t, s, channel, carriertest.Allow())
+	foreign := filepath.Join(s.root.path, "serving", "peer.json")
+	must(t, os.WriteFile(foreign, fmt.Appendf(nil, `{"sessionId":"peer","pid":%d,"updatedAt":%d}`, os.Getpid(), time.Now().UnixMilli()), 0o600))
+	is("a peer that beats", liveness.Absent)
+	must(t, os.Remove(foreign))
+	must(t, os.Remove(filepath.Join(s.root.path, "serving", marker)))
+	is("a place that a peer made", liveness.Absent)
+
+	// Such a peer is waited for, far beyond the grace.
+	o.Timeout = 5 * o.Grace
+	old := mustOpen(t, filepath.Join(t.TempDir(), "r"), o)
+	begun := time.Now()
+	resp, err := old.Ask(context.Background(), "old-root", carriertest.Request("x"))
+	if took := time.Since(begun); !errors.Is(err, forwarding.ErrNoAnswer) || !resp.Unavailable || took < o.Timeout {
+		t.Errorf("%+v, %v after %s", resp, err, took)
+	}
+}
+
+// The wall clock may be set while somebody waits: nobody is given up for it.
+func TestClockIsSet(t *testing.T) {
+	var shift atomic.Int64
+	o := quick()
+	client := o
+	client.Now = func() time.Time { return time.Now().Add(time.Duration(shift.Load())) }
+	free := make(chan struct{})
+	y := newYard(t, o, func(context.Context, forwarding.Ask) (forwarding.Answer, error) {
+		<-free
+		return forwarding.Answer{Approved: true}, nil
+	})
+	s := mustOpen(t, y.root, client)
+	got := make(chan wire.Response, 1)
+	go func() {
+		resp, _ := s.Ask(context.Background(), channel, carriertest.Request("x"))
+		got <- resp
+	}()
+	for _, d := range []time.Duration{time.Hour, -time.Hour, -50 * 365 * 24 * time.Hour, 0} {
+		shift.Store(int64(d))
+		time.Sleep(o.Grace)
+		select {
+		case resp := <-got:
+			t.Fatalf("given up when the clock was off by %s: %+v", d, resp)
+		default:
+		}
+	}
+	close(free)
+	if resp := <-got; !resp.Approved {
+		t.Errorf("%+v", resp)
+	}
+}
+
+// A server that is stopped for longer than the grace is given up; one that goes
+// on beating never is, whoever thinks about the ask.
+func TestStoppedServer(t *testing.T) {
+	y := newYard(t, quick(), func(ctx context.Context, _ forwarding.Ask) (forwarding.Answer, error) {
+		<-ctx.Done()
+		return forwarding.Answer{}, ctx.Err()
+	})
+	// Its heartbeat is frozen, as by SIGSTOP, and it answers nothing.
+	y.s.mu.Lock()
+	in := y.s.inbox[channel]
+	y.s.mu.Unlock()
+	in.beatMu.Lock()
+	begun := time.Now()
+	resp, err := mustOpen(t, y.root, quick()).Ask(context.Background(), channel, carriertest.Request("x"))
+	in.beatMu.Unlock()
+	if took := time.Since(begun); !errors.Is(err, forwarding.ErrUnserved) || resp.Approved || took > 2*time.Second {
+		t.Errorf("%+v, %v after %s", resp, err, took)
+	}
+	if !strings.Contains(resp.DenialReason, "stale") {
+		t.Errorf("reason %q", resp.DenialReason)
+	}
+}
+
+// What a peer answers that cannot be read ends the ask at once, as unavailable,
+// and both files go.
+func TestUnusableAnswers(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "r")
+	o := quick()
+	o.AllPeersBeat = false
+	s := mustOpen(t, root, o)
+	y := &yard{t: t, s: s, root: root}
+	secret := filepath.Join(t.TempDir(), "secret")
+	must(t, os.WriteFile(secret, []byte(`{"approved":true,"state":"approved","responderSessionId":"x"}`), 0o600))
+	for name, answer := range map[string]func(path string) error{
+		"garbage": func(p string) error { y.put(p, `{"approved": tru`); return nil },
+		"empty":   func(p string) error { y.put(p, ""); return nil },
+		"another case": func(p string) error {
+			y.put(p, `{"approved":false,"state":"denied","responderSessionId":"x","APPROVED":true,"State":"approved"}`)
+			return nil
+		},
+		"twice": func(p string) error {
+			y.put(p, `{"approved":false,"approved":true,"state":"approved","responderSessionId":"x"}`)
+			return nil
+		},
+		"a state": func(p string) error {
+			y.put(p, `{"approved":true,"state":"sure","responderSessionId":"x"}`)
+			return nil
+		},
+		"a link": func(p string) error { return os.Symlink(secret, p) },
+		"a pipe": func(p string) error { return syscall.Mkfifo(p, 0o600) },
+		"huge":   func(p string) error { y.put(p, strings.Repeat(" ", wire.MaxFile+1)); return nil },
+		"yes and no": func(p string) error {
+			y.put(p, `{"approved":true,"state":"denied","responderSessionId":"x"}`)
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := carriertest.Request("x")
+			r.ID = "id-" + strings.ReplaceAll(name, " ", "-")
+			go func() {
+				eventually(t, "the request", func() bool { return there(y.request(r.ID)) })
+				must(t, answer(y.response(r.ID)))
+			}()
+			resp, err := s.Ask(context.Background(), channel, r)
+			if resp.Approved {
+				t.Fatalf("allowed: %+v", resp)
+			}
+			if contradiction := name == "yes and no"; (err == nil) != contradiction || resp.Inconsistent != contradiction || errors.Is(err, forwarding.ErrUnusable) == contradiction {
+				t.Errorf("%+v, %v", resp, err)
+			}
+			if there(y.request(r.ID)) || there(y.response(r.ID)) || there(y.box()) {
+				t.Error("something was left")
+			}
+		})
+	}
+}
+
+// A late answer is nobody's: it is removed when it is seen.
+func TestLateAnswerIsRemoved(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "r")
+	s := mustOpen(t, root, quick())
+	y := &yard{t: t, s: s, root: root}
+	r := carriertest.Request("x")
+	r.ID = "late"
+	if resp, err := s.Ask(context.Background(), channel, r); err == nil {
+		t.Fatalf("%+v", resp)
+	}
+	must(t, os.MkdirAll(y.box("requests"), 0o700))
+	must(t, os.MkdirAll(y.box("responses"), 0o700))
+	y.put(y.response("late"), `{"approved":true,"state":"approved","responderSessionId":"x"}`)
+	must(t, s.Close())
+	if there(y.response("late")) || there(y.box()) {
+		t.Error("the late answer is still there")
+	}
+}
+
+// A peer takes an empty inbox away between its making and the writing.
+func TestInboxTakenAwayWhileSending(t *testing.T) {
+	s := mustOpen(t, filepath.Join(t.TempDir(), "r"), quick())
+	write := s.ops.write
+	var taken atomic.Int32
+	s.ops.write = func(d dir, name string, data []byte, exclusive bool, now time.Time) (fileID, error) {
+		if filepath.Base(d.path) == "requests" && strings.HasSuffix(name, suffix) && taken.Add(1) <= 3 {
+			s.tidy(filepath.Base(filepath.Dir(d.path)))
+		}
+		return write(d, name, data, exclusive, now)
+	}
+	resp, err := s.Ask(context.Background(), "peer", carriertest.Request("x"))
+	if !errors.Is(err, forwarding.ErrUnserved) || resp.Approved || taken.Load() != 4 {
+		t.Errorf("%+v, %v after %d tries", resp, err, taken.Load())
+	}
+}
+
+// What another program holds for a moment is tried again; what fails for good
+// fails at once.
+func TestPatience(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		errs  []error
+		calls int
+		want  error
+	}{
+		{"at once", []error{nil}, 1, nil},
+		{"busy twice", []error{syscall.EBUSY, syscall.EPERM, nil}, 3, nil},
+		{"busy for ever", []error{syscall.EACCES, syscall.EACCES, syscall.EACCES, syscall.EACCES, nil}, 4, syscall.EACCES},
+		{"not there", []error{syscall.ENOENT, nil}, 1, syscall.ENOENT},
+		{"busy, then full", []error{syscall.EBUSY, syscall.ENOSPC, nil}, 2, syscall.ENOSPC},
+	} {
+		calls := 0
+		begun := time.Now()
+		err := patiently(func() error { calls++; return tt.errs[calls-1] })
+		if calls != tt.calls || !errors.Is(err, tt.want) {
+			t.Errorf("%s: %d calls, %v", tt.name, calls, err)
+		}
+		if took := time.Since(begun); calls == 1 && took > 5*time.Millisecond || calls == 4 && took < 60*time.Millisecond {
+			t.Errorf("%s: took %s", tt.name, took)
+		}
 	}
 }

@@ -27,7 +27,9 @@ func (d dir) remove(string) error                         { return errors.ErrUns
 func (d dir) removeDir(string) (bool, error)              { return false, errors.ErrUnsupported }
 func (d dir) clear(string, time.Time) error               { return errors.ErrUnsupported }
 func (d dir) names(int) ([]string, bool, error)           { return nil, false, errors.ErrUnsupported }
+func (d dir) remote() string                              { return "" }
 func (d dir) restrict(string)                             {}
+func (d dir) walk(...string) (dir, error)                 { return dir{}, errors.ErrUnsupported }
 func (d dir) id() (fileID, error)                         { return fileID{}, errors.ErrUnsupported }
 func (d dir) stampAt(string, fileID, int64, []byte) error { return errors.ErrUnsupported }
 func (d dir) write(string, []byte, bool, time.Time) (fileID, error) {

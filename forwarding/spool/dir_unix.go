@@ -17,6 +17,9 @@ import (
 
 const errQuota = unix.EDQUOT
 
+// euid is who we are; this process never changes it.
+var euid = os.Geteuid()
+
 // dir is an open directory. All work below it is by single names.
 type dir struct {
 	fd   int
@@ -67,15 +70,20 @@ func openDir(at int, name, path string) (dir, error) {
 	if err != nil {
 		return dir{}, fault("open", path, err)
 	}
+	return checked(fd, path)
+}
+
+// checked takes a descriptor of a directory, if nobody else may change that.
+func checked(fd int, path string) (dir, error) {
 	d := dir{fd: fd, path: path, once: new(sync.Once)}
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		d.close()
 		return dir{}, fault("stat", path, err)
 	}
-	if int(st.Uid) != os.Geteuid() {
+	if int(st.Uid) != euid {
 		d.close()
-		return dir{}, fault("open", path, fmt.Errorf("%w: it belongs to user %d, expected %d", ErrUnsafe, st.Uid, os.Geteuid()))
+		return dir{}, fault("open", path, fmt.Errorf("%w: it belongs to user %d, expected %d", ErrUnsafe, st.Uid, euid))
 	}
 	if st.Mode&0o022 != 0 {
 		d.close()
@@ -88,6 +96,25 @@ func (d dir) join(name string) string { return d.path + "/" + name }
 
 // open opens a directory in this one.
 func (d dir) open(name string) (dir, error) { return openDir(d.fd, name, d.join(name)) }
+
+// walk opens a directory some levels down. No level may be a link.
+func (d dir) walk(names ...string) (dir, error) {
+	if sub, err := d.walkAtOnce(names); !errors.Is(err, errors.ErrUnsupported) {
+		return sub, err
+	}
+	at := d
+	for i, name := range names {
+		sub, err := at.open(name)
+		if i > 0 {
+			at.close()
+		}
+		if err != nil {
+			return dir{}, err
+		}
+		at = sub
+	}
+	return at, nil
+}
 
 // make opens a directory in this one, making it 0700 if it is not there.
 func (d dir) make(name string) (dir, bool, error) {
@@ -165,7 +192,7 @@ func (d dir) read(name string, limit int) ([]byte, fileID, error) {
 	switch {
 	case !e.mode.IsRegular():
 		return nil, e.fileID, fault("read", d.join(name), errNotRegular)
-	case e.owner != os.Geteuid():
+	case e.owner != euid:
 		return nil, e.fileID, fault("read", d.join(name), fmt.Errorf("%w: it belongs to user %d", ErrUnsafe, e.owner))
 	case e.size > int64(limit):
 		return nil, e.fileID, fault("read", d.join(name), fmt.Errorf("%w: %d bytes, at most %d expected", errTooLarge, e.size, limit))

@@ -15,7 +15,10 @@ type beacon struct {
 	file   fileID
 	record wire.Heartbeat
 	offset int64
+	lock   *lock // nil where there are none
 }
+
+const lockSuffix = ".lock"
 
 // beat renews all heartbeats in one pass, until the spool ends. It never
 // depends on whether somebody thinks about an ask.
@@ -99,11 +102,18 @@ func (in *inbox) withdraw() {
 	in.beatMu.Lock()
 	defer in.beatMu.Unlock()
 	in.announced = false
+	defer func() {
+		in.beacon.lock.release()
+		in.beacon.lock = nil
+	}()
 	serving, err := in.s.root.open("serving")
 	if err != nil {
 		return
 	}
 	defer serving.close()
+	if in.beacon.lock.stands(serving, in.enc+lockSuffix) {
+		_ = serving.remove(in.enc + lockSuffix)
+	}
 	if e, err := serving.stat(in.enc + suffix); err == nil && e.same(in.beacon.file) {
 		// What was served once and is not any more is no peer from before
 		// heartbeats; without this note nobody could tell.
@@ -120,6 +130,9 @@ const endedSuffix = ".ended"
 // again.
 func (in *inbox) stampLocked(serving dir) error {
 	b := &in.beacon
+	if b.lock != nil && !b.lock.stands(serving, in.enc+lockSuffix) {
+		return in.publishLocked(serving) // taken away from under us: a new one
+	}
 	stamp := in.s.o.Now().UnixMilli()
 	digits := strconv.FormatInt(stamp, 10)
 	if b.offset > 0 && len(digits) == len(strconv.FormatInt(b.record.UpdatedAt, 10)) {
@@ -139,7 +152,12 @@ func (in *inbox) publishLocked(serving dir) error {
 			pid, ns = p, 0 // meant in a namespace that only the caller knows
 		}
 	}
-	record := wire.Heartbeat{SessionID: in.channel, PID: pid, UpdatedAt: in.s.o.Now().UnixMilli(), Boot: boot, PIDNS: ns}
+	if !in.beacon.lock.stands(serving, in.enc+lockSuffix) {
+		in.beacon.lock.release()
+		// Without a lock the heartbeat says so, and is judged by its freshness.
+		in.beacon.lock, _ = serving.lock(in.enc + lockSuffix)
+	}
+	record := wire.Heartbeat{SessionID: in.channel, PID: pid, UpdatedAt: in.s.o.Now().UnixMilli(), Boot: boot, PIDNS: ns, Lock: in.beacon.lock != nil}
 	data, err := record.Encode()
 	if err != nil {
 		return err
@@ -161,7 +179,7 @@ func (in *inbox) publishLocked(serving dir) error {
 	if err != nil {
 		return err
 	}
-	in.beacon = beacon{file: file, record: record, offset: offset}
+	in.beacon = beacon{file: file, record: record, offset: offset, lock: in.beacon.lock}
 	return nil
 }
 
@@ -174,6 +192,12 @@ func (s *Spool) sweepServing(serving dir) {
 		return
 	}
 	for _, name := range names {
+		if strings.HasSuffix(name, lockSuffix) {
+			if held := serving.held(name); held != nil && !*held {
+				_ = serving.remove(name) // one that is just being taken comes back
+			}
+			continue
+		}
 		if strings.HasSuffix(name, endedSuffix) {
 			if e, err := serving.stat(name); err == nil && s.o.Now().Sub(e.mtime) > s.o.Timeout {
 				_ = serving.remove(name)
@@ -210,6 +234,9 @@ func (s *Spool) observe(id, enc string) (liveness.Observation, wire.Heartbeat) {
 		if named, ok := registry.NormalizeID(h.SessionID); err == nil && ok && named == id {
 			o.Record = &liveness.Record{PID: h.PID, UpdatedAt: h.UpdatedAt, Lock: h.Lock}
 			o.Process = liveness.Probe(h.PID, h.PIDNS)
+			if h.Lock {
+				o.Held = serving.held(enc + lockSuffix)
+			}
 			return o, h
 		}
 		return o, wire.Heartbeat{}

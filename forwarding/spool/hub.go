@@ -4,32 +4,62 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/fsnotify/fsnotify"
 )
 
-// hub is the one watcher of a Spool, for any number of directories. What it
+// hub is the one watcher of this process, for any number of directories: a user
+// has few of them, and a tree with many sessions would take them all. What it
 // says is a hint: it wakes who looks at the directory, and when it lost events,
 // or does not know what happened, it wakes everybody.
 type hub struct {
 	w    *fsnotify.Watcher
 	done chan struct{}
+	lost atomic.Int64 // how often events were lost
 
 	mu   sync.Mutex
-	dirs map[string]map[chan struct{}]int
+	dirs map[string]map[listener]int
 }
 
-func newHub() (*hub, error) {
-	w, err := fsnotify.NewBufferedWatcher(256)
-	if err != nil {
-		return nil, err
+// listener is who is woken.
+type listener struct {
+	kick chan struct{}
+	// arrivals says that files that go are of no interest.
+	arrivals bool
+}
+
+// shared is the hub that the open Spools use.
+var shared struct {
+	sync.Mutex
+	hub   *hub
+	users int
+}
+
+// joinHub takes part in the hub, making it for the first; leave ends that.
+func joinHub() (*hub, error) {
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.hub == nil {
+		w, err := fsnotify.NewBufferedWatcher(256)
+		if err != nil {
+			return nil, err
+		}
+		shared.hub = &hub{w: w, done: make(chan struct{}), dirs: map[string]map[listener]int{}}
+		go shared.hub.run()
 	}
-	h := &hub{w: w, done: make(chan struct{}), dirs: map[string]map[chan struct{}]int{}}
-	go h.run()
-	return h, nil
+	shared.users++
+	return shared.hub, nil
 }
 
-func (h *hub) close() {
+// leave takes leave of the hub; the last one ends it.
+func (h *hub) leave() {
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.users--; shared.users > 0 {
+		return
+	}
+	shared.hub = nil
 	_ = h.w.Close()
 	<-h.done
 }
@@ -50,6 +80,7 @@ func (h *hub) run() {
 				errs = nil
 				continue
 			}
+			h.lost.Add(1)
 			h.wakeAll()
 		}
 	}
@@ -62,13 +93,15 @@ func (h *hub) event(e fsnotify.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	// The directory itself, if it went away, or the one that the file is in.
-	wake(h.dirs[e.Name])
-	wake(h.dirs[filepath.Dir(e.Name)])
+	wake(h.dirs[e.Name], false)
+	wake(h.dirs[filepath.Dir(e.Name)], e.Op == fsnotify.Remove)
 }
 
-func wake(kicks map[chan struct{}]int) {
-	for k := range kicks {
-		kick(k)
+func wake(listeners map[listener]int, left bool) {
+	for l := range listeners {
+		if !left || !l.arrivals {
+			kick(l.kick)
+		}
 	}
 }
 
@@ -83,30 +116,30 @@ func kick(k chan struct{}) {
 func (h *hub) wakeAll() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, kicks := range h.dirs {
-		wake(kicks)
+	for _, listeners := range h.dirs {
+		wake(listeners, false)
 	}
 }
 
-// watch wakes k when something happens in the directory, until release.
-func (h *hub) watch(path string, k chan struct{}) (release func(), err error) {
+// watch wakes a listener when something happens in the directory, until release.
+func (h *hub) watch(path string, l listener) (release func(), err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.dirs[path] == nil {
 		if err := h.w.Add(path); err != nil {
 			return nil, err
 		}
-		h.dirs[path] = map[chan struct{}]int{}
+		h.dirs[path] = map[listener]int{}
 	}
-	h.dirs[path][k]++
+	h.dirs[path][l]++
 	return func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		kicks := h.dirs[path]
-		if kicks[k]--; kicks[k] <= 0 {
-			delete(kicks, k)
+		listeners := h.dirs[path]
+		if listeners[l]--; listeners[l] <= 0 {
+			delete(listeners, l)
 		}
-		if len(kicks) == 0 {
+		if len(listeners) == 0 {
 			delete(h.dirs, path)
 			_ = h.w.Remove(path) // gone already, if the directory is
 		}

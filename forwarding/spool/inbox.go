@@ -125,6 +125,9 @@ func (in *inbox) serve(ctx context.Context) error {
 	}
 	every := in.s.o.Rescan
 	release, err := in.watch(reqPath, resPath)
+	if err == nil {
+		err = in.hears()
+	}
 	if err != nil {
 		every = in.s.o.Poll
 		in.notice(noticeDegraded("", fmt.Sprintf("not told of changes, looking every %s", every), err))
@@ -174,7 +177,9 @@ func (in *inbox) serve(ctx context.Context) error {
 	}
 }
 
-// watch asks to be woken. The release function is never nil.
+// watch asks to be woken, of files that go only by the first of the paths: a
+// request that goes is withdrawn, an answer that goes was taken. The release
+// function is never nil.
 func (in *inbox) watch(paths ...string) (func(), error) {
 	if in.s.hub == nil {
 		if in.s.o.NoNotify {
@@ -188,8 +193,8 @@ func (in *inbox) watch(paths ...string) (func(), error) {
 			r()
 		}
 	}
-	for _, p := range paths {
-		r, err := in.s.hub.watch(p, in.kick)
+	for i, p := range paths {
+		r, err := in.s.hub.watch(p, listener{kick: in.kick, arrivals: i > 0})
 		if err != nil {
 			release()
 			return func() {}, err
@@ -197,6 +202,36 @@ func (in *inbox) watch(paths ...string) (func(), error) {
 		releases = append(releases, r)
 	}
 	return release, nil
+}
+
+// hearing is how long a change that this end makes itself may take to be told.
+const hearing = 250 * time.Millisecond
+
+// hears finds out whether changes are told here at all: some file systems have
+// no notification, and some only of what this host changes.
+func (in *inbox) hears() error {
+	requests, responses, err := in.directories()
+	if err != nil {
+		return err
+	}
+	defer requests.close()
+	responses.close()
+	if name := requests.remote(); name != "" {
+		return fmt.Errorf("%s does not tell of what another host changes", name)
+	}
+	select {
+	case <-in.kick:
+	default:
+	}
+	if _, err := in.s.ops.write(requests, pin, nil, false, in.s.o.Now()); err != nil {
+		return nil // a full disk tells nothing about hearing
+	}
+	select {
+	case <-in.kick:
+		return nil
+	case <-time.After(hearing):
+		return fmt.Errorf("a change was not told within %s", hearing)
+	}
 }
 
 // prepare pins the inbox, so that a peer that tidies up does not take it away,
@@ -257,12 +292,7 @@ func (in *inbox) finish() {
 }
 
 func (in *inbox) directories() (requests, responses dir, err error) {
-	box, requests, responses, err := in.s.find(in.enc)
-	if err != nil {
-		return dir{}, dir{}, err
-	}
-	box.close()
-	return requests, responses, nil
+	return in.s.find(in.enc)
 }
 
 // anyStuck reports whether an answer waits to be written.
@@ -747,7 +777,16 @@ func (in *inbox) deliverLocked(p *pending) {
 	switch {
 	case err == nil:
 		in.written[name] = file
-		in.laterLocked(forwarding.Notice{Kind: forwarding.Delivered, ID: p.id, Reason: p.reason})
+		n := forwarding.Notice{Kind: forwarding.Delivered, ID: p.id, Reason: p.reason}
+		// A requester takes the answer before the request. With the request gone
+		// and the answer still there, it left just before the answer came.
+		if _, rerr := requests.stat(name); notThere(rerr) {
+			if e, serr := responses.stat(name); serr == nil && e.same(file) && responses.remove(name) == nil {
+				delete(in.written, name)
+				n.Kind, n.Reason = forwarding.Withdrawn, forwarding.ErrWithdrawn.Error()
+			}
+		}
+		in.laterLocked(n)
 	case errors.Is(err, fs.ErrExist):
 		// Somebody else's answer stands. It is reported by the look that follows.
 		kick(in.kick)

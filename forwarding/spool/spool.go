@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -135,7 +138,7 @@ func Open(root string, o Options) (*Spool, error) {
 		ops: ops{write: dir.write}}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	if !s.o.NoNotify {
-		s.hub, s.hubE = newHub()
+		s.hub, s.hubE = joinHub()
 	}
 	s.work.Add(1)
 	go func() {
@@ -157,7 +160,7 @@ func (s *Spool) Close() error {
 	s.stop()
 	s.work.Wait()
 	if s.hub != nil {
-		s.hub.close()
+		s.hub.leave()
 	}
 	s.sweepLate()
 	s.root.close()
@@ -173,6 +176,43 @@ func (s *Spool) enter() error {
 	}
 	s.work.Add(1)
 	return nil
+}
+
+// Unserved returns the sessions whose inbox in this root holds requests and that
+// nobody serves: an agent without a terminal whose own children address it. Who
+// owns such a session may serve it.
+func (s *Spool) Unserved() []string {
+	sessions, err := s.root.open("sessions")
+	if err != nil {
+		return nil
+	}
+	defer sessions.close()
+	names, _, err := sessions.names(s.o.MaxFiles)
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, enc := range names {
+		id, err := url.PathUnescape(enc)
+		if err != nil {
+			continue
+		}
+		// Only what would be encoded to just this name is an inbox.
+		if again, err := registry.EncodeID(id); err != nil || again != enc || s.Serving(id).Served() {
+			continue
+		}
+		requests, err := s.root.walk("sessions", enc, "requests")
+		if err != nil {
+			continue
+		}
+		files, _, err := requests.names(s.o.MaxFiles)
+		requests.close()
+		if err == nil && slices.ContainsFunc(files, func(f string) bool { return strings.HasSuffix(f, suffix) }) {
+			out = append(out, id)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // Watching reports whether the spool is told of changes, and if not, why not.
@@ -243,47 +283,35 @@ func (s *Spool) layout(enc string) (requests, responses dir, made bool, err erro
 }
 
 // find opens the directories of one inbox without making anything.
-func (s *Spool) find(enc string) (box, requests, responses dir, err error) {
-	sessions, err := s.root.open("sessions")
-	if err != nil {
-		return
+func (s *Spool) find(enc string) (requests, responses dir, err error) {
+	if requests, err = s.root.walk("sessions", enc, "requests"); err != nil {
+		return dir{}, dir{}, err
 	}
-	defer sessions.close()
-	if box, err = sessions.open(enc); err != nil {
-		return
-	}
-	if requests, err = box.open("requests"); err != nil {
-		box.close()
-		return
-	}
-	if responses, err = box.open("responses"); err != nil {
+	if responses, err = s.root.walk("sessions", enc, "responses"); err != nil {
 		requests.close()
-		box.close()
+		return dir{}, dir{}, err
 	}
-	return
+	return requests, responses, nil
 }
 
 // tidy removes what is empty, in the protocol's order: the place for answers
 // goes only after the place for requests is gone. The other way round, a
 // request that is still pending has nowhere to be answered.
 func (s *Spool) tidy(enc string) {
-	sessions, err := s.root.open("sessions")
-	if err != nil {
-		return
-	}
-	defer sessions.close()
-	box, err := sessions.open(enc)
+	box, err := s.root.walk("sessions", enc)
 	if err != nil {
 		return
 	}
 	defer box.close()
-	if gone, _ := box.removeDir("requests"); !gone {
-		return
+	for _, name := range []string{"requests", "responses"} {
+		if gone, _ := box.removeDir(name); !gone {
+			return
+		}
 	}
-	if gone, _ := box.removeDir("responses"); !gone {
-		return
+	if sessions, err := s.root.open("sessions"); err == nil {
+		_, _ = sessions.removeDir(enc)
+		sessions.close()
 	}
-	_, _ = sessions.removeDir(enc)
 }
 
 func notThere(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -117,8 +117,3 @@ func (t tree) text() (string, bool) {
 	s, err := jsontext.AppendUnquote(nil, []byte(lit))
 	return string(s), err == nil
 }
-
-func (t tree) isTrue() bool {
-	lit, ok := t.v.Value.(hujson.Literal)
-	return ok && lit.Kind() == 't'
-}

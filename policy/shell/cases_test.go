@@ -217,5 +217,8 @@ func oracleSeeds(t testing.TB) []string {
 	for _, c := range readLines[everydayCase](t, "testdata/everyday.jsonl") {
 		out = append(out, c.Command)
 	}
+	for _, c := range readLines[reportCase](t, "testdata/reports.jsonl") {
+		out = append(out, c.Commands...)
+	}
 	return out
 }

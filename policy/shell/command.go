@@ -20,8 +20,8 @@ type call struct {
 	peeled int
 	// noShell: run by execve, so functions, builtins and keywords do not exist.
 	noShell bool
-	// redirected: it writes a file through a redirection.
-	remote bool
+	// noFuncs: run by the shell, but not as one of its functions.
+	noFuncs bool
 }
 
 // collect notes what the whole text defines, before anything is judged: a
@@ -499,7 +499,7 @@ func (z *analyzer) callExpr(c *syntax.CallExpr, e env) env {
 		return e
 	}
 	if z.simple && e.wraps == nil {
-		z.simple = len(words) == len(c.Args) && literalOnly(words)
+		z.simple = len(words) == len(c.Args) && words[0].val != "" && literalOnly(words)
 		if z.simple {
 			z.a.Argv = values(words)
 		}
@@ -695,6 +695,9 @@ func (z *analyzer) call(c call) env {
 	if p != nil && p.peel != nil && c.peeled < maxPeel && !z.full {
 		at := len(z.a.Units) - 1
 		p.peel(z, at, c)
+		if z.hasCd && (name == "command" || name == "builtin" || name == "eval") {
+			e.dirs = nil // what it ran may have moved this shell
+		}
 	} else if c.peeled >= maxPeel {
 		z.tooComplex(fmt.Sprintf("more than %d wrappers around a command", maxPeel))
 	}

@@ -7,7 +7,15 @@
 // recorded authority and returns the most restrictive answer.
 //
 // The package is pure: names are resolved and paths looked up only through what
-// the caller passes in. It trusts no parser more than bash itself: what cannot
+// the caller passes in. What runs is always [Analysis.Canonical] behind
+// [Invocation], never the text that came in. It trusts no parser more than bash itself: what cannot
 // be parsed, seen through or bounded is a [Problem], and a text with a problem
 // is never allowed.
+//
+// What it does not promise: it does not know what a program does with its
+// operands beyond its tables, what a script says, what a variable of the
+// environment holds, or where a symbolic link leads; those belong to rules, to
+// the class [RunsSessionFiles] and to the sandbox. A glob in a path is matched
+// against rules as it is written. A program that no table knows is judged by its
+// own rule, and by rules about its operands where its own rule does not name it.
 package shell

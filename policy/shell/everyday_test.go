@@ -46,6 +46,18 @@ func TestEverydayCommands(t *testing.T) {
 	t.Logf("%d commands, %d false alarms", len(cases), alarms)
 }
 
+// TestKnownAlarms are everyday commands that become stricter than their rule on
+// purpose: each is listed with what the rule's author did not see.
+func TestKnownAlarms(t *testing.T) {
+	for _, c := range readLines[everydayCase](t, "testdata/alarms.jsonl") {
+		a := Analyze(c.Command, everydayOptions())
+		v := a.Judge(newRules(c.Policy).decide)
+		if v.Action != policy.Ask || c.Alarm == "" || v.Reason == "" {
+			t.Errorf("%q is %s: %s\n%s", c.Command, v.Action, v.Reason, a.Explain(v))
+		}
+	}
+}
+
 func everydayOptions() Options {
 	return Options{Dir: "/src/project", Home: "/home/u", Workspace: "/src/project", Resolver: &diskResolver{files: map[string]bool{"/src/project": true}}}
 }

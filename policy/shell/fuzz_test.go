@@ -1,8 +1,11 @@
 package shell
 
 import (
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -77,11 +80,6 @@ func TestInvariants(t *testing.T) {
 	for _, s := range oracleSeeds(t) {
 		invariants(t, s)
 	}
-	for _, c := range readLines[reportCase](t, "testdata/reports.jsonl") {
-		for _, s := range c.Commands {
-			invariants(t, s)
-		}
-	}
 }
 
 func FuzzAnalyze(f *testing.F) {
@@ -90,6 +88,9 @@ func FuzzAnalyze(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		if len(text) < 20000 {
+			// A text that takes this long must be in the report, not a timeout.
+			late := time.AfterFunc(10*time.Second, func() { panic(fmt.Sprintf("%q takes too long", text)) })
+			defer late.Stop()
 			invariants(t, text)
 		}
 	})
@@ -159,4 +160,24 @@ func TestWrapperIsNotLooser(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestConcurrent: analyses share tables, parsers and printers.
+func TestConcurrent(t *testing.T) {
+	seeds := oracleSeeds(t)[:80]
+	want := make([]string, len(seeds))
+	for i, s := range seeds {
+		want[i] = unitTexts(Analyze(s, caseOptions()))
+	}
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for i, s := range seeds {
+				if got := unitTexts(Analyze(s, caseOptions())); got != want[i] {
+					t.Errorf("%q: %q, alone %q", s, got, want[i])
+				}
+			}
+		})
+	}
+	wg.Wait()
 }

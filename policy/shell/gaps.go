@@ -189,16 +189,14 @@ func (z *analyzer) canonical(file *syntax.File, text string) string {
 	}
 	var b strings.Builder
 	b.Grow(len(text) + 16)
-	if err := syntax.NewPrinter().Print(&b, file); err != nil {
+	printer := printers.Get().(*syntax.Printer)
+	if err := printer.Print(&b, file); err != nil {
 		z.problem(Problem{Kind: kindParserGap, Action: policy.Ask, Message: "the text cannot be printed again: " + err.Error()})
 		return ""
 	}
+	printers.Put(printer)
 	out := b.String()
-	lang := syntax.LangBash
-	if z.o.Dialect == POSIX {
-		lang = syntax.LangPOSIX
-	}
-	again, err := syntax.NewParser(syntax.Variant(lang)).Parse(strings.NewReader(out), "")
+	again, err := parseText(out, z.o.Dialect)
 	why := ""
 	switch {
 	case err != nil:

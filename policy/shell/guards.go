@@ -36,15 +36,15 @@ func (g *guard) check(z *analyzer, u *Unit, c call) {
 		}
 		ws = ws[1:]
 	}
-	skip := false
+	skip := 0
 	for i, w := range ws {
 		for _, s := range g.contains {
 			if strings.Contains(w.typed, s) || strings.Contains(w.val, s) {
 				u.floor(floorExecutes, u.head+" runs a program named in its arguments", s)
 			}
 		}
-		if skip {
-			skip = false
+		if skip > 0 {
+			skip-- // the value of an option
 			continue
 		}
 		if !w.lit {
@@ -83,11 +83,14 @@ func (g *guard) check(z *analyzer, u *Unit, c call) {
 			}
 			continue
 		}
+		bare := false
 		if len(s) < 2 || s[0] != '-' {
 			if !(g.bare && i == 0) || s == "" {
 				continue
 			}
-			s = "-" + s
+			// The letters of tar's first word take their values from the words
+			// after it, in order.
+			bare, s = true, "-"+s
 		}
 		for j := 1; j < len(s); j++ {
 			l := s[j : j+1]
@@ -100,9 +103,12 @@ func (g *guard) check(z *analyzer, u *Unit, c call) {
 				break
 			}
 			if strings.Contains(g.values, l) {
-				skip = j+1 == len(s) && !g.bare
-				if g.bare {
+				if bare {
+					skip++
 					continue
+				}
+				if j+1 == len(s) {
+					skip = 1
 				}
 				break
 			}
@@ -203,43 +209,48 @@ var guards = map[string]*guard{
 	"less": {write: "oO", values: "bhjkpPtTxyz", contains: []string{"+"}, writeLong: []string{"log-file", "LOG-FILE"}},
 	"more": {contains: []string{"+"}},
 	"view": editors, "vim": editors, "vi": editors, "nvim": editors, "ex": editors, "emacs": editors, "ed": editors,
-	"split":     {execLong: []string{"filter"}},
-	"rsync":     {exec: "e", values: "fBTM", execLong: []string{"rsh", "rsync-path"}, dynamic: true},
-	"scp":       {exec: "SFD", values: "cilPoJX", contains: sshGuard.contains, dynamic: true},
-	"sftp":      {exec: "SFDb", values: "aBciJloPRsX", contains: sshGuard.contains, dynamic: true},
-	"ssh":       sshGuard,
-	"make":      {execLong: []string{"eval"}, contains: []string{"SHELL=", ".SHELLFLAGS="}, values: "CfIjloW"},
-	"gmake":     {execLong: []string{"eval"}, contains: []string{"SHELL=", ".SHELLFLAGS="}, values: "CfIjloW"},
-	"zip":       {execLong: []string{"unzip-command"}, execWord: []string{"-TT"}},
-	"wget":      {execLong: []string{"use-askpass"}, exec: "e", values: "aoiBtOTwQPUluADRIX"},
-	"curl":      {exec: "K", execLong: []string{"config"}, values: "AbcCdDeEFhHmoPQrtTuUwxXyYz", dynamic: false},
-	"go":        {single: true, execLong: []string{"exec", "toolexec", "vettool", "overlay"}},
-	"gcc":       {single: true, execLong: []string{"wrapper", "fplugin", "specs"}},
-	"cc":        {single: true, execLong: []string{"wrapper", "fplugin", "specs"}},
-	"g++":       {single: true, execLong: []string{"wrapper", "fplugin", "specs"}},
-	"npm":       {execLong: []string{"script-shell", "node-options", "git"}},
-	"pnpm":      {execLong: []string{"script-shell", "shell-emulator"}},
-	"cargo":     {execLong: []string{"config"}},
-	"sqlite3":   {contains: []string{".shell", ".system", ".load", "load_extension", "edit(", "writefile("}, execLong: []string{}},
-	"mysql":     {contains: []string{`\!`, "system "}},
-	"psql":      {contains: []string{`\!`, "PROGRAM", "program"}},
-	"docker":    {},
-	"ctags":     {execLong: []string{"options", "optlib-dir"}},
-	"xxd":       {},
-	"date":      {write: "s", values: "dfrI", writeLong: []string{"set"}},
-	"crontab":   {execWord: []string{"-", "-e", "-r"}},
-	"bat":       {execLong: []string{"pager"}},
-	"delta":     {execLong: []string{"pager"}},
-	"fzf":       {execLong: []string{"preview", "bind"}},
-	"shuf":      {write: "o", values: "inr", writeLong: []string{"output"}},
-	"uniq":      {},
-	"jq":        {},
-	"tree":      {write: "o", values: "LPIHT"},
-	"ip":        {execWord: []string{"exec", "-b", "-batch"}},
-	"tcpdump":   {exec: "z", write: "w"},
-	"openssl":   {execWord: []string{"-engine", "-provider-path"}},
-	"gpg":       {execLong: []string{"photo-viewer", "agent-program", "dirmngr-program", "keyserver-options"}},
-	"hyperfine": {execWord: []string{}, contains: nil},
+	"split":   {execLong: []string{"filter"}},
+	"rsync":   {exec: "e", values: "fBTM", execLong: []string{"rsh", "rsync-path"}, dynamic: true},
+	"scp":     {exec: "SFD", values: "cilPoJX", contains: sshGuard.contains, dynamic: true},
+	"sftp":    {exec: "SFDb", values: "aBciJloPRsX", contains: sshGuard.contains, dynamic: true},
+	"ssh":     sshGuard,
+	"make":    {execLong: []string{"eval"}, contains: []string{"SHELL=", ".SHELLFLAGS="}, values: "CfIjloW"},
+	"gmake":   {execLong: []string{"eval"}, contains: []string{"SHELL=", ".SHELLFLAGS="}, values: "CfIjloW"},
+	"zip":     {execLong: []string{"unzip-command"}, execWord: []string{"-TT"}},
+	"wget":    {execLong: []string{"use-askpass"}, exec: "e", values: "aoiBtOTwQPUluADRIX"},
+	"curl":    {exec: "K", execLong: []string{"config"}, values: "AbcCdDeEFhHmoPQrtTuUwxXyYz", dynamic: false},
+	"go":      {single: true, execLong: []string{"exec", "toolexec", "vettool", "overlay"}},
+	"gcc":     {single: true, execLong: []string{"wrapper", "fplugin", "specs"}},
+	"cc":      {single: true, execLong: []string{"wrapper", "fplugin", "specs"}},
+	"g++":     {single: true, execLong: []string{"wrapper", "fplugin", "specs"}},
+	"npm":     {execLong: []string{"script-shell", "node-options", "git"}},
+	"pnpm":    {execLong: []string{"script-shell", "shell-emulator"}},
+	"cargo":   {execLong: []string{"config"}},
+	"sqlite3": {contains: []string{".shell", ".system", ".load", "load_extension", "edit(", "writefile("}, execLong: []string{}},
+	"mysql":   {contains: []string{`\!`, "system "}},
+	"psql":    {contains: []string{`\!`, "PROGRAM", "program"}},
+	"docker":  {},
+	"ctags":   {execLong: []string{"options", "optlib-dir"}},
+	"xxd":     {},
+	"date":    {write: "s", values: "dfrI", writeLong: []string{"set"}},
+	"nc":      {exec: "ec", values: "IiMmOPpqsTVWwXx", execLong: []string{"exec", "sh-exec", "lua-exec"}},
+	"ncat":    {exec: "ec", values: "dgGimopsw", execLong: []string{"exec", "sh-exec", "lua-exec"}},
+	"socat":   {contains: []string{"EXEC:", "SYSTEM:", "SHELL:", "exec:", "system:", "shell:"}},
+	"lldb":    {exec: "osOSb", execLong: []string{"one-line", "source"}},
+	"rustc":   {contains: []string{"linker="}},
+	"ansible": {exec: "a", values: "mietlufM"},
+	"crontab": {execWord: []string{"-", "-e", "-r"}},
+	"bat":     {execLong: []string{"pager"}},
+	"delta":   {execLong: []string{"pager"}},
+	"fzf":     {execLong: []string{"preview", "bind"}},
+	"shuf":    {write: "o", values: "inr", writeLong: []string{"output"}},
+	"uniq":    {},
+	"jq":      {},
+	"tree":    {write: "o", values: "LPIHT"},
+	"ip":      {execWord: []string{"exec", "-b", "-batch"}},
+	"tcpdump": {exec: "z", write: "w"},
+	"openssl": {execWord: []string{"-engine", "-provider-path"}},
+	"gpg":     {execLong: []string{"photo-viewer", "agent-program", "dirmngr-program", "keyserver-options"}},
 }
 
 func init() {

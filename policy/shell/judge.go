@@ -230,7 +230,7 @@ func (a *Analysis) judgeUnit(i int, opaque bool, decide func(policy.Query) polic
 		switch {
 		case u.Resolution == "missing":
 			r.Action, r.Sentinel, r.Why = policy.Ask, floorMissing, u.head+" is not found on the search path"
-		case u.Resolution == "file" && u.Changeable:
+		case u.Changeable:
 			r.Action, r.Sentinel = policy.Ask, floorChangeable
 			r.Why = fmt.Sprintf("%s → %s (this session can change it)", u.head, u.File)
 		}
@@ -290,7 +290,7 @@ func (u *Unit) exactEnough() bool {
 // byPath reports whether the rule, or a rule for the file itself, names the file
 // that a changeable program resolves to.
 func (a *Analysis) byPath(u *Unit, r *Result, decide func(policy.Query) policy.Decision) bool {
-	if !u.Changeable || u.Resolution != "file" {
+	if !u.Changeable {
 		return false
 	}
 	if first, _, _ := strings.Cut(r.Decision.Rule.Pattern, " "); strings.Contains(first, "/") {

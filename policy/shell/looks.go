@@ -2,6 +2,7 @@ package shell
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/getpioneer/pioneer-super/policy"
@@ -75,9 +76,52 @@ func init() {
 		}
 		return c.e
 	}
-	looks["tmux"], looks["screen"] = nil, nil
-	delete(looks, "tmux")
-	delete(looks, "screen")
+	for _, n := range []string{"docker", "podman", "docker-compose", "kubectl", "nerdctl"} {
+		looks[n] = lookContainer
+	}
+	looks["gh"] = func(z *analyzer, u *Unit, c call) env {
+		_, rest := sub("gh", c.words)
+		if len(rest) > 1 && contains([]string{"alias", "extension", "extensions", "ext"}, rest[0].val) && !rest[1].is("list") {
+			u.floor(floorExecutes, "gh "+rest[0].val+" adds or runs other programs", "gh "+rest[0].val)
+		}
+		return c.e
+	}
+	looks["cmake"] = func(z *analyzer, u *Unit, c call) env {
+		if len(c.words) > 2 && c.words[1].is("-E") {
+			z.maybe(u, c.words[2:], policy.Deny, "a command of cmake", false)
+		}
+		return c.e
+	}
+	looks["crontab"] = func(z *analyzer, u *Unit, c call) env {
+		if len(c.words) > 1 && !c.words[1].is("-l") || len(c.words) == 1 {
+			u.floor(floorExecutes, "crontab leaves commands that run later", "crontab")
+		}
+		return c.e
+	}
+	for _, n := range []string{"npm", "pnpm", "yarn"} {
+		looks[n] = func(z *analyzer, u *Unit, c call) env {
+			_, rest := sub(n, c.words)
+			if len(rest) > 1 && (rest[0].is("config") || rest[0].is("c")) && rest[1].is("set") || len(rest) > 0 && rest[0].is("set") {
+				u.floor(floorExecutes, n+" config set may make it run another program later", "config set", n+" set")
+			}
+			return c.e
+		}
+	}
+}
+
+// lookContainer: what runs in a container is a command as well, and a container
+// can hold this machine's files.
+func lookContainer(z *analyzer, u *Unit, c call) env {
+	_, rest := sub(u.head, c.words)
+	if len(rest) < 2 || !contains([]string{"run", "exec", "compose", "debug", "container"}, rest[0].val) {
+		return c.e
+	}
+	for i, w := range rest[1:] {
+		if i < 24 && w.known() && commandLike(w.val) {
+			z.maybe(u, rest[i+1:], policy.Ask, "the command in the container", true)
+		}
+	}
+	return c.e
 }
 
 // hasLetter reports whether an option cluster holds one of the letters.
@@ -231,13 +275,15 @@ func lookSed(z *analyzer, u *Unit, c call) env {
 	given := false
 	script := func(w word) {
 		given = true
-		if !w.known() && !w.glob {
-			// The parts that are known still show what the script is.
+		scripts, ok := z.possible(w)
+		if !ok {
 			u.floor(floorExecutes, "the script of "+u.head+" is computed")
 			return
 		}
-		if why := sedRuns(w.val); why != "" {
-			u.floor(floorExecutes, u.head+": "+why)
+		for _, s := range scripts {
+			if why := sedRuns(s); why != "" {
+				u.floor(floorExecutes, u.head+": "+why)
+			}
 		}
 	}
 	for _, o := range opts {
@@ -259,6 +305,51 @@ func lookSed(z *analyzer, u *Unit, c call) env {
 		}
 	}
 	return c.e
+}
+
+// possible returns every value that a word may have, as far as the text shows
+// them all: digits stand for any number.
+func (z *analyzer) possible(w word) ([]string, bool) {
+	if w.lit {
+		return []string{w.val}, true
+	}
+	if len(w.vars) == 0 || w.multi {
+		return nil, false
+	}
+	out := []string{w.typed}
+	// Longer names first, so that $x does not eat the beginning of $xy.
+	names := slices.Clone(w.vars)
+	slices.SortFunc(names, func(a, b string) int { return len(b) - len(a) })
+	for _, name := range names {
+		values := []string{"1"}
+		if !z.numeric(name) {
+			v := z.vars[name]
+			if v == nil || v.unknown || v.temp || len(v.values) == 0 {
+				return nil, false
+			}
+			values = v.values
+		}
+		if name == "" {
+			return nil, false
+		}
+		var next []string
+		for _, s := range out {
+			for _, val := range values {
+				if len(next) < 256 && !strings.Contains(val, "$") {
+					next = append(next, expandOne(s, name, val))
+				} else {
+					return nil, false
+				}
+			}
+		}
+		out = next
+	}
+	for _, s := range out {
+		if strings.Contains(s, "$(") || strings.Contains(s, "`") {
+			return nil, false
+		}
+	}
+	return out, true
 }
 
 // scriptOption is a file of code named by an option.
@@ -294,18 +385,35 @@ func lookAwk(z *analyzer, u *Unit, c call) env {
 		if len(rest) == 0 {
 			return c.e
 		}
-		if !rest[0].known() && !rest[0].glob {
+		programs, ok := z.possible(rest[0])
+		if !ok {
 			u.floor(floorExecutes, "the program of "+u.head+" is computed")
 			return c.e
 		}
-		if why := awkRuns(rest[0].val); why != "" {
-			u.floor(floorExecutes, u.head+": "+why)
+		for _, p := range programs {
+			if why := awkRuns(p); why != "" {
+				u.floor(floorExecutes, u.head+": "+why)
+			}
 		}
 	}
 	return c.e
 }
 
 func lookSSH(z *analyzer, u *Unit, c call) env {
+	for i := 1; i < len(c.words); i++ {
+		s := c.words[i].val
+		if strings.HasPrefix(s, "-") {
+			if len(s) == 2 && strings.Contains("BbcDEeFIiJLlmOopQRSWw", s[1:]) {
+				i++
+			}
+			continue
+		}
+		// The host; what follows runs there, which may be here.
+		if i+1 < len(c.words) && c.words[i+1].known() && c.words[i+1].val != "" {
+			z.maybe(u, c.words[i+1:], policy.Ask, "the command on the other host", true)
+		}
+		break
+	}
 	for i, w := range c.words[1:] {
 		if !w.known() {
 			continue

@@ -15,7 +15,7 @@ var sessionRunners = fieldSet(`make gmake ninja just task mage cmake ctest meson
 	python python2 python3 pypy pypy3 node nodejs deno perl ruby php lua luajit Rscript julia java scala groovy elixir mix iex rebar3
 	pytest tox nox hatch poetry pipenv uv pdm rye coverage pre-commit alembic flask django-admin uvicorn gunicorn pip pip3 pylint mypy black ruff
 	bundle rake rails rspec rubocop composer phpunit artisan go cargo stack cabal zig nim dart flutter swift terraform tofu pulumi ansible ansible-playbook vagrant
-	docker podman docker-compose source . bash sh dash zsh ksh direnv mise`)
+	dlv docker podman docker-compose source . bash sh dash zsh ksh direnv mise`)
 
 // fixedSubs are subcommands of these that run nothing of the workspace.
 var fixedSubs = map[string]map[string]bool{

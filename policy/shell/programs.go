@@ -79,6 +79,9 @@ func init() {
 	for _, n := range strings.Fields(argumentRunners) {
 		get(n).peel = suffixPeel
 	}
+	for _, n := range strings.Fields(shellStarters) {
+		get(n).peel = shellStarterPeel
+	}
 	for n, g := range globals {
 		get(n).subcommands = g
 	}
@@ -116,7 +119,7 @@ apt apt-get apt-cache dpkg yum dnf rpm pacman brew snap apk
 systemctl journalctl service crontab
 vim vi nvim nano emacs ed code
 shellcheck shfmt hadolint yamllint markdownlint actionlint
-cloc tokei scc hyperfine bat sd delta fzf gpg openssl ssh-keygen ssh-add
+cloc tokei scc bat sd delta fzf gpg openssl ssh-keygen ssh-add
 clear reset tput stty sleep patch ctags protoc buf flatc swag sqlc wire mockgen
 dlv pdb lldb just task mage
 sw_vers open pbcopy pbpaste xdg-open xclip
@@ -134,8 +137,11 @@ strace ltrace valgrind gdb perf rr chroot runcon bwrap firejail systemd-run dbus
 xvfb-run faketime rlwrap fakeroot proot nsenter cgexec numactl catchsegv entr watchexec nodemon cross-env env-cmd concurrently
 pkexec runuser su sg capsh eatmydata torsocks proxychains proxychains4 unbuffer daemonize start-stop-daemon
 ld-linux-x86-64.so.2 ld-linux.so.2 ld-linux-aarch64.so.1 ld-musl-x86_64.so.1 ld.so at batch screen tmux ssh-agent
-caffeinate arch sandbox-exec i386 x86_64 linux32 linux64 setarch chpst softlimit envdir s6-setuidgid gosu su-exec tini dumb-init
+hyperfine socat coreutils caffeinate arch sandbox-exec i386 x86_64 linux32 linux64 setarch chpst softlimit envdir s6-setuidgid gosu su-exec tini dumb-init
 `
+
+// shellStarters start a shell where they are given no command.
+const shellStarters = "su sg newgrp screen tmux batch at chroot nsenter setarch login"
 
 // wrapperTable is filled by init, because its functions look at it again.
 var wrapperTable map[string]*wrapper
@@ -207,8 +213,13 @@ var globals = map[string]*grammar{
 func (z *analyzer) resolve(u *Unit, word string, c call) {
 	p := programs[word]
 	switch {
-	case !c.noShell && z.funcs[word]:
+	case !c.noShell && !c.noFuncs && z.funcs[word]:
+		// Before its definition, and where that was not reached, the name is a
+		// program.
 		u.Resolution = "function"
+		if z.o.Resolver != nil {
+			u.File, u.Changeable, _ = z.o.Resolver.Lookup(word)
+		}
 		return
 	case !c.noShell && p != nil && p.builtin, word == "command" || word == "builtin" || word == "exec" || word == "eval":
 		u.Resolution = "builtin"

@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -240,6 +241,8 @@ func TestResolution(t *testing.T) {
 		{"nosuch", map[string]string{"*": "ask", "nosuch": "allow"}, policy.Ask, "not found"},
 		{"f() { ls; }; f", map[string]string{"*": "ask", "f": "allow", "ls *": "allow"}, policy.Allow, ""},
 		{"timeout 5 git status", map[string]string{"*": "ask", "git *": "allow"}, policy.Ask, ".venv"},
+		{"git status; git() { :; }", map[string]string{"*": "ask", "git *": "allow"}, policy.Ask, ".venv"},
+		{"command cd x", map[string]string{"*": "ask", "cd *": "allow"}, policy.Allow, ""},
 	} {
 		a := Analyze(c.text, o)
 		v := a.Judge(newRules(c.rules).decide)
@@ -322,6 +325,13 @@ func TestPositionalParameters(t *testing.T) {
 		t.Errorf("a parameter as data is %s", v.Action)
 	}
 	o.Args = []string{"sh", "a[$(rm x)0]"}
+	o.Env = func(name string) (string, bool) { return "a[$(rm x)0]", name == "FROM_ENV" }
+	if v := Analyze(`echo $((FROM_ENV))`, o).Judge(all.decide); v.Action == policy.Allow {
+		t.Error("a value of the environment that runs something is read as arithmetic")
+	}
+	if v := Analyze(`echo $((OTHER))`, o).Judge(all.decide); v.Action != policy.Allow {
+		t.Errorf("a harmless variable is %s", v.Action)
+	}
 	if v := Analyze(`echo $(($1))`, o).Judge(all.decide); v.Action == policy.Allow {
 		t.Error("a parameter as arithmetic is allowed")
 	}
@@ -584,6 +594,27 @@ func TestModes(t *testing.T) {
 		v := a.Judge(rs.decide)
 		if v.Action != want || want == policy.Ask && v.Unit == "" {
 			t.Errorf("%q: %s (%s), want %s\n%s", in, v.Action, v.Unit, want, a.Explain(v))
+		}
+	}
+}
+
+// TestJSON: what a machine reads has the words, and the values survive.
+func TestJSON(t *testing.T) {
+	a := Analyze("cd x && git push origin > out; $y (", opts())
+	b := Analyze("cd x && git push origin > out", opts())
+	for _, a := range []*Analysis{a, b} {
+		v := a.Judge(newRules(map[string]string{"*": "ask", "git push *": "deny"}).decide)
+		data, err := json.Marshal(struct {
+			Analysis *Analysis
+			Verdict  Verdict
+		}{a, v})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{`"action":"deny"`, `"surface":"bash"`, `"units":[`} {
+			if !strings.Contains(string(data), want) {
+				t.Errorf("%s is missing in %s", want, data)
+			}
 		}
 	}
 }

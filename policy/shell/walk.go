@@ -6,6 +6,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 
 	"mvdan.cc/sh/v3/syntax"
 
@@ -182,14 +183,25 @@ func (z *analyzer) parse(text string) (*syntax.File, bool) {
 }
 
 func (z *analyzer) parseTree(text string) (*syntax.File, error) {
-	if z.parser == nil {
-		lang := syntax.LangBash
-		if z.o.Dialect == POSIX {
-			lang = syntax.LangPOSIX
-		}
-		z.parser = syntax.NewParser(syntax.Variant(lang))
+	return parseText(text, z.o.Dialect)
+}
+
+// Parsers and printers keep buffers; each is used by one analysis at a time.
+var (
+	bashParsers  = sync.Pool{New: func() any { return syntax.NewParser(syntax.Variant(syntax.LangBash)) }}
+	posixParsers = sync.Pool{New: func() any { return syntax.NewParser(syntax.Variant(syntax.LangPOSIX)) }}
+	printers     = sync.Pool{New: func() any { return syntax.NewPrinter() }}
+)
+
+func parseText(text string, d Dialect) (*syntax.File, error) {
+	pool := &bashParsers
+	if d == POSIX {
+		pool = &posixParsers
 	}
-	return z.parser.Parse(strings.NewReader(text), "")
+	p := pool.Get().(*syntax.Parser)
+	f, err := p.Parse(strings.NewReader(text), "")
+	pool.Put(p) // not after a panic: what is left of it then is not known
+	return f, err
 }
 
 // slice returns the source of a node.
@@ -277,10 +289,16 @@ func (z *analyzer) finish(text string) {
 	a := z.a
 	for _, name := range z.arith {
 		v := z.vars[name]
-		if v == nil {
-			continue // the environment's, which is judged where it is given
+		var env string
+		if z.o.Env != nil {
+			if s, ok := z.o.Env(name); ok {
+				env = s
+			}
 		}
-		runs := v.unknown && !v.number
+		if v == nil {
+			v = &variable{} // only the environment's
+		}
+		runs := v.unknown && !v.number || strings.ContainsAny(env, "$`")
 		for _, s := range v.values {
 			runs = runs || strings.ContainsAny(s, "$`")
 		}

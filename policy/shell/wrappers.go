@@ -51,6 +51,9 @@ func (w *wrapper) through(z *analyzer, at int, c call) {
 		rest = z.envAssigns(rest)
 	}
 	if len(rest) == 0 {
+		if z.a.Units[at].head == "unshare" {
+			z.opaque(at, c, floorOpaque, "%s starts a shell", nil)
+		}
 		return
 	}
 	z.inner(at, inner, rest)
@@ -75,11 +78,15 @@ func (z *analyzer) envAssigns(rest []word) []word {
 
 // inner judges the command that a wrapper runs.
 func (z *analyzer) inner(at int, c call, rest []word) {
+	c.noShell = true
+	z.innerCall(at, c, rest)
+}
+
+func (z *analyzer) innerCall(at int, c call, rest []word) {
 	c.words = rest
 	c.e = wrapped(c.e, z.a.Units[at].head)
 	c.assigns = nil
 	c.peeled++
-	c.noShell = true
 	z.call(c)
 	z.executed(at)
 }
@@ -145,11 +152,8 @@ func (z *analyzer) maybe(u *Unit, ws []word, limit policy.Action, why string, un
 		for _, f := range su.Forms {
 			u.Forms = append(u.Forms, Form{Text: f.Text, Cap: max(limit, f.Cap), Why: why, unnamed: unnamed})
 		}
-		if su.Floor != policy.Allow && len(side.Units) > 0 && su.FloorReason != floorMissing {
+		if su.Floor != policy.Allow && !unnamed {
 			u.floor(su.FloorReason, su.FloorText, su.Lift...)
-			if unnamed {
-				u.Lift = append(u.Lift, u.head)
-			}
 		}
 	}
 }
@@ -181,11 +185,9 @@ func (z *analyzer) nest(at int, text string, d Dialect, e env, sameShell bool) {
 	if e.ctx == "" {
 		e.ctx = "wrapper"
 	}
-	save, saveDialect, saveParser := z.src, z.o.Dialect, z.parser
-	defer func() { z.src, z.o.Dialect, z.parser = save, saveDialect, saveParser }()
-	if d != z.o.Dialect {
-		z.o.Dialect, z.parser = d, nil
-	}
+	save, saveDialect := z.src, z.o.Dialect
+	defer func() { z.src, z.o.Dialect = save, saveDialect }()
+	z.o.Dialect = d
 	file, ok := z.parse(text)
 	if !ok {
 		z.salvage(text)
@@ -395,12 +397,11 @@ func (z *analyzer) joined(at int, c call, ws []word, d Dialect, sameShell bool, 
 
 func trapPeel(z *analyzer, at int, c call) {
 	ws := c.words[1:]
-	for len(ws) > 0 && ws[0].known() && len(ws[0].val) > 1 && ws[0].val[0] == '-' {
-		if ws[0].val == "--" {
-			ws = ws[1:]
-			break
+	if len(ws) > 0 && ws[0].known() && len(ws[0].val) > 1 && ws[0].val[0] == '-' {
+		if ws[0].val != "--" {
+			return // -l and -p only print
 		}
-		return // -l and -p only print
+		ws = ws[1:]
 	}
 	if len(ws) == 0 || ws[0].is("-") || ws[0].is("") || len(ws) == 1 && ws[0].known() && isDigits(ws[0].val) {
 		return
@@ -446,7 +447,6 @@ func commandPeel(z *analyzer, at int, c call) {
 		}
 		return
 	}
-	c.noShell = true // no functions
 	z.builtinInner(at, c, rest)
 }
 
@@ -462,7 +462,8 @@ func builtinPeel(z *analyzer, at int, c call) {
 
 // builtinInner judges a command that stays in this shell.
 func (z *analyzer) builtinInner(at int, c call, rest []word) {
-	z.inner(at, c, rest)
+	c.noFuncs = true
+	z.innerCall(at, c, rest)
 }
 
 func execPeel(z *analyzer, at int, c call) {
@@ -520,6 +521,9 @@ func replaced(ws []word, mark, prefix string) []word {
 }
 
 func envAfter(z *analyzer, at int, c *call, opts []opt, rest []word) ([]word, bool) {
+	if len(rest) > 0 && rest[0].is("-") {
+		rest = rest[1:] // the old spelling of -i
+	}
 	if o, ok := find(opts, "C", "chdir"); ok {
 		c.e.dirs = chdir(c.e.dirs, o.val)
 		z.pathUse(o.val, false, "cd", "env", c.e, true)
@@ -577,6 +581,11 @@ func textOption(names ...string) func(z *analyzer, at int, c *call, opts []opt, 
 	return func(z *analyzer, at int, c *call, opts []opt, rest []word) ([]word, bool) {
 		if o, ok := find(opts, names...); ok && o.has {
 			z.joined(at, *c, []word{o.val}, POSIX, false, "the text that %s runs is computed")
+		} else {
+			z.opaque(at, *c, floorOpaque, "%s starts a shell", nil)
+			if c.e.in.kind == stdinText {
+				z.salvage(c.e.in.text)
+			}
 		}
 		return nil, true
 	}
@@ -649,7 +658,22 @@ func fdPeel(z *analyzer, at int, c call) {
 func suffixPeel(z *analyzer, at int, c call) {
 	if len(c.words) > 1 {
 		z.opaque(at, c, floorIndirection, "%s runs its arguments", c.words[1:])
+		for _, w := range c.words[1:] {
+			if strings.ContainsAny(w.typed, " \n") {
+				z.salvage(w.typed) // some of them take a shell text
+			}
+		}
 	}
+}
+
+// shellStarterPeel is for programs that start a shell, which reads what comes on
+// standard input, where they are given no command.
+func shellStarterPeel(z *analyzer, at int, c call) {
+	z.a.Units[at].floor(floorOpaque, z.a.Units[at].head+" starts a shell")
+	if c.e.in.kind == stdinText {
+		z.salvage(c.e.in.text)
+	}
+	suffixPeel(z, at, c)
 }
 
 // parallelPeel: the command is a template for a shell, completed from input.
@@ -697,6 +721,14 @@ func runnerPeel(subs ...string) func(z *analyzer, at int, c call) {
 			if w.is("--") {
 				ws = ws[i+1:]
 				break
+			}
+			if w.is("-c") || w.is("--call") || strings.HasPrefix(w.prefix, "--call=") {
+				// npm's way to hand over a shell text
+				z.opaque(at, c, floorOpaque, "%s runs a shell text", nil)
+				for _, t := range ws[i:] {
+					z.salvage(strings.TrimPrefix(t.typed, "--call="))
+				}
+				return
 			}
 		}
 		first := true

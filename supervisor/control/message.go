@@ -25,23 +25,23 @@ const (
 
 // Message is one frame, either way; exactly one member is set.
 type Message struct {
-	Hello   *Hello   `json:"hello,omitempty"`
-	Request *Request `json:"request,omitempty"`
+	Hello   *Hello   `json:"hello,omitzero"`
+	Request *Request `json:"request,omitzero"`
 
 	// Start tells the client that its command was allowed. The keeper's end of a
 	// socket pair comes with it: over that the client hands its streams.
-	Start *Start `json:"start,omitempty"`
+	Start *Start `json:"start,omitzero"`
 	// Result ends a request.
-	Result *Result `json:"result,omitempty"`
+	Result *Result `json:"result,omitzero"`
 	// Notice is one line for the human of this client.
-	Notice *Notice `json:"notice,omitempty"`
+	Notice *Notice `json:"notice,omitzero"`
 	// Stop is the client's wish that its command ends: it was interrupted.
-	Stop *Stop `json:"stop,omitempty"`
+	Stop *Stop `json:"stop,omitzero"`
 
 	// Between the supervisor and a human endpoint.
-	Question *Question `json:"question,omitempty"`
-	Withdraw *Withdraw `json:"withdraw,omitempty"`
-	Answer   *Answer   `json:"answer,omitempty"`
+	Question *Question `json:"question,omitzero"`
+	Withdraw *Withdraw `json:"withdraw,omitzero"`
+	Answer   *Answer   `json:"answer,omitzero"`
 }
 
 // Hello is the first frame both ways.
@@ -60,11 +60,11 @@ type Request struct {
 	ID string `json:"id"`
 	Op string `json:"op"`
 
-	Command *Command `json:"command,omitempty"`
-	Spawn   *Spawn   `json:"spawn,omitempty"`
-	Ask     *Ask     `json:"ask,omitempty"`
-	Root    *Root    `json:"root,omitempty"`
-	Approve *Approve `json:"approve,omitempty"`
+	Command *Command `json:"command,omitzero"`
+	Spawn   *Spawn   `json:"spawn,omitzero"`
+	Ask     *Ask     `json:"ask,omitzero"`
+	Root    *Root    `json:"root,omitzero"`
+	Approve *Approve `json:"approve,omitzero"`
 	Turn    string   `json:"turn,omitempty"`
 }
 
@@ -124,7 +124,7 @@ type Spawn struct {
 	Mode  string `json:"mode,omitempty"`
 	Agent string `json:"agent,omitempty"`
 	// Cap is the content of a cap file that the client opened with its own rights.
-	Cap *File `json:"cap,omitempty"`
+	Cap *File `json:"cap,omitzero"`
 }
 
 // File is a file that the client read.
@@ -141,15 +141,15 @@ type Root struct {
 	Config string `json:"config"`
 	// Policy is the global policy file, Guards the hard guards, Settings config.jsonc,
 	// each nil if there is none; Agents are the heads of the files of agents.
-	Policy   *File  `json:"policy,omitempty"`
-	Guards   *File  `json:"guards,omitempty"`
-	Settings *File  `json:"settings,omitempty"`
-	Agents   []File `json:"agents,omitempty"`
+	Policy   *File  `json:"policy,omitzero"`
+	Guards   *File  `json:"guards,omitzero"`
+	Settings *File  `json:"settings,omitzero"`
+	Agents   []File `json:"agents,omitzero"`
 	// PolicyPath is where the policy is, or would be.
-	PolicyPath string `json:"policyPath,omitempty"`
+	PolicyPath string `json:"policyPath,omitzero"`
 	// ReviewKey is the key of the model reviewer, if the settings name a variable
 	// for it: the supervisor has no environment.
-	ReviewKey string `json:"reviewKey,omitempty"`
+	ReviewKey string `json:"reviewKey,omitzero"`
 	// Terminal says that this front owns one and serves dialogs on it.
 	Terminal bool `json:"terminal,omitempty"`
 	// Approver says that a descriptor for answers came with the request.
@@ -167,7 +167,7 @@ type Root struct {
 	Bash string `json:"bash,omitempty"`
 	Sh   string `json:"sh,omitempty"`
 	// Parent is the channel of a foreign parent that asks are forwarded to.
-	Parent *Parent `json:"parent,omitempty"`
+	Parent *Parent `json:"parent,omitzero"`
 }
 
 // Parent is a foreign session that serves asks of this tree.

@@ -375,9 +375,9 @@ func (k *keeper) start(h handed, execs chan<- *Failed) *Failed {
 		return failed
 	}
 	for _, pin := range o.Pinned {
-		now := k.lookup(&Lookup{Word: pin.Path, Digest: pin.SHA256 != ""})
+		now := k.lookup(&Lookup{Word: pin.Word, Path: o.Path, Digest: pin.SHA256 != ""})
 		if now.Dev != pin.Dev || now.Ino != pin.Ino || now.SHA256 != pin.SHA256 {
-			return &Failed{Class: control.ClassRefused, Reason: pin.Path + " changed between the decision and the start"}
+			return &Failed{Class: control.ClassRefused, Reason: pin.Word + " became another file between the decision and the start"}
 		}
 	}
 	plumbing, failed := k.plumb(o, h.Hand, h.files[:3])

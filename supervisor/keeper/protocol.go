@@ -17,13 +17,13 @@ const (
 
 // Order is one frame from supervisor to keeper; exactly one member is set.
 type Order struct {
-	Prepare *Prepare `json:"prepare,omitempty"`
-	Lookup  *Lookup  `json:"lookup,omitempty"`
-	Run     *Run     `json:"run,omitempty"`
-	Signal  *Signal  `json:"signal,omitempty"`
+	Prepare *Prepare `json:"prepare,omitzero"`
+	Lookup  *Lookup  `json:"lookup,omitzero"`
+	Run     *Run     `json:"run,omitzero"`
+	Signal  *Signal  `json:"signal,omitzero"`
 	// End stops the whole command: TERM, then KILL after GraceMS milliseconds;
 	// zero kills at once.
-	End *End `json:"end,omitempty"`
+	End *End `json:"end,omitzero"`
 }
 
 // Prepare resolves and holds the directory, before anything is decided.
@@ -70,8 +70,9 @@ type Run struct {
 	Dir File `json:"dir"`
 	// Terminal: where one of the streams is a terminal, a pseudo-terminal is made.
 	Terminal bool `json:"terminal,omitempty"`
-	// Pinned files are looked at again right before the effect.
-	Pinned []File `json:"pinned,omitempty"`
+	// Pinned words are looked up again, on Path, right before the effect.
+	Pinned []Pin  `json:"pinned,omitempty"`
+	Path   string `json:"path,omitempty"`
 	// Channel says that a descriptor to the supervisor came with this order; its
 	// number goes into PIONEER_SUPER_FD.
 	Channel bool            `json:"channel,omitempty"`
@@ -81,6 +82,14 @@ type Run struct {
 	Unconfined bool `json:"unconfined,omitempty"`
 	// Streams are the kinds that the record was judged with.
 	Streams [3]string `json:"streams"`
+}
+
+// Pin is a word of the record and the file that it led to: none if Ino is zero.
+type Pin struct {
+	Word   string `json:"word"`
+	Dev    uint64 `json:"dev"`
+	Ino    uint64 `json:"ino"`
+	SHA256 string `json:"sha256,omitempty"`
 }
 
 // Signal is sent to the command's first process.
@@ -96,16 +105,16 @@ type End struct {
 
 // Report is one frame from keeper to supervisor; exactly one member is set.
 type Report struct {
-	Ready *Ready `json:"ready,omitempty"`
-	Found *File  `json:"found,omitempty"`
+	Ready *Ready `json:"ready,omitzero"`
+	Found *File  `json:"found,omitzero"`
 	// Started: the program runs (its execve succeeded).
-	Started *Started `json:"started,omitempty"`
+	Started *Started `json:"started,omitzero"`
 	// Failed: nothing ran.
-	Failed *Failed `json:"failed,omitempty"`
+	Failed *Failed `json:"failed,omitzero"`
 	// Leader: the first process has ended, Left processes of it live.
-	Leader *Leader `json:"leader,omitempty"`
+	Leader *Leader `json:"leader,omitzero"`
 	// Ended: no process of the command is left; proof is "wait4".
-	Ended *Ended `json:"ended,omitempty"`
+	Ended *Ended `json:"ended,omitzero"`
 }
 
 // Ready is a keeper's first word.

@@ -31,7 +31,7 @@ type Spec struct {
 type StageReport struct {
 	// Confined: the restrictions are on and verified; execve is next.
 	Confined bool    `json:"confined,omitempty"`
-	Failed   *Failed `json:"failed,omitempty"`
+	Failed   *Failed `json:"failed,omitzero"`
 }
 
 // channelFD is the number of the way to the supervisor in what runs.

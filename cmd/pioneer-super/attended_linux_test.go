@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -11,9 +12,9 @@ import (
 	"github.com/getpioneer/pioneer-super/supervisor/control"
 )
 
-// approver is a human endpoint over an inherited descriptor, whose answers a test
+// attendant is a human endpoint over an inherited descriptor, whose answers a test
 // gives.
-type approver struct {
+type attendant struct {
 	t         testing.TB
 	conn      *control.Conn
 	questions chan control.Question
@@ -21,7 +22,7 @@ type approver struct {
 }
 
 // attended starts a tree whose questions the test answers.
-func (l *lab) attended(flags []string, argv ...string) (*running, *approver) {
+func (l *lab) attended(flags []string, argv ...string) (*running, *attendant) {
 	l.t.Helper()
 	ours, theirs, err := control.Pair()
 	if err != nil {
@@ -29,8 +30,8 @@ func (l *lab) attended(flags []string, argv ...string) (*running, *approver) {
 	}
 	defer theirs.Close()
 	args := append([]string{"spawn", "--headless", "--approver-fd", "3"}, flags...)
-	r := l.startWith([]*os.File{theirs}, append(append(args, "--"), argv...)...)
-	a := &approver{t: l.t, questions: make(chan control.Question, 16), withdrawn: make(chan string, 64)}
+	r := l.startAs(func(c *exec.Cmd) { c.ExtraFiles = []*os.File{theirs} }, append(append(args, "--"), argv...)...)
+	a := &attendant{t: l.t, questions: make(chan control.Question, 16), withdrawn: make(chan string, 64)}
 	if a.conn, err = control.FromFile(ours); err != nil {
 		l.t.Fatal(err)
 	}
@@ -56,7 +57,7 @@ func (l *lab) attended(flags []string, argv ...string) (*running, *approver) {
 }
 
 // next waits for a question.
-func (a *approver) next() control.Question {
+func (a *attendant) next() control.Question {
 	a.t.Helper()
 	select {
 	case q := <-a.questions:
@@ -68,7 +69,7 @@ func (a *approver) next() control.Question {
 }
 
 // quiet fails if somebody is asked.
-func (a *approver) quiet(why string) {
+func (a *attendant) quiet(why string) {
 	a.t.Helper()
 	select {
 	case q := <-a.questions:
@@ -77,7 +78,7 @@ func (a *approver) quiet(why string) {
 	}
 }
 
-func (a *approver) say(q control.Question, decision string, change ...func(*control.Answer)) {
+func (a *attendant) say(q control.Question, decision string, change ...func(*control.Answer)) {
 	a.t.Helper()
 	answer := &control.Answer{ID: q.ID, Digest: q.Digest, Decision: decision}
 	for _, c := range change {

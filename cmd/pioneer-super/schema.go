@@ -1,0 +1,205 @@
+package main
+
+import (
+	"reflect"
+	"strings"
+
+	"github.com/getpioneer/pioneer-super/policy"
+)
+
+// schemaVersion is the dialect of JSON Schema that the schemas are written in.
+const schemaVersion = "https://json-schema.org/draft/2020-12/schema"
+
+// schema is a JSON Schema. Maps are printed with sorted names, so that the same
+// binary always prints the same text.
+type schema map[string]any
+
+// schemas are the files of the configuration that have one.
+var schemas = []struct {
+	name string
+	make func() schema
+}{
+	{"policy", policySchema},
+	{"hard-guards", guardsSchema},
+	{"cap", func() schema {
+		return fileSchema("cap", "a partial snapshot that a session cannot exceed", reflect.TypeFor[policy.Cap]())
+	}},
+	{"config", func() schema {
+		return fileSchema("config", "settings beside the rules", reflect.TypeFor[policy.Settings]())
+	}},
+}
+
+func schemaNames() []string {
+	var out []string
+	for _, s := range schemas {
+		out = append(out, s.name)
+	}
+	return out
+}
+
+func object(title, description string, properties schema) schema {
+	properties["$schema"] = schema{"type": "string"}
+	return schema{
+		"$schema": schemaVersion, "title": "pioneer-super " + title, "description": description,
+		"type": "object", "properties": properties, "additionalProperties": false,
+	}
+}
+
+func words[S ~string](all ...S) schema {
+	names := make([]any, len(all))
+	for i, w := range all {
+		names[i] = string(w)
+	}
+	return schema{"enum": names}
+}
+
+func actionWords(actions ...policy.Action) schema {
+	var names []string
+	for _, a := range actions {
+		names = append(names, a.String())
+	}
+	return words(names...)
+}
+
+// surfaceText says what the values of a surface are, for editors.
+var surfaceText = map[string]string{
+	"bash":       "shell commands: each command of a line is judged by itself, without assignments and redirections",
+	"mcp":        "tools of servers, as SERVER:TOOL",
+	"skill":      "skills by name",
+	"network":    "hosts, with or without :PORT",
+	"task":       "agents that are started, by name",
+	"path":       "paths in both directions, whoever uses them: path_read and path_write",
+	"path_read":  "paths that are read, whoever reads them",
+	"path_write": "paths that are written, whoever writes them",
+	"read":       "the tool that reads files, by path",
+	"write":      "the tool that writes files, by path",
+	"edit":       "the tool that edits files, by path",
+	"find":       "the tool that finds files, by path",
+	"grep":       "the tool that searches files, by path",
+	"ls":         "the tool that lists folders, by path",
+}
+
+// permissionSchema is the block of rules: surfaces of actions, or of patterns.
+func permissionSchema(universal bool, actions ...policy.Action) schema {
+	surface := func(description string) schema {
+		s := schema{"anyOf": []any{
+			actionWords(actions...),
+			schema{"type": "object", "propertyNames": schema{"minLength": 1, "maxLength": 4096}, "additionalProperties": schema{"$ref": "#/$defs/rule"}},
+		}}
+		if description != "" {
+			s["description"] = description
+		}
+		return s
+	}
+	properties := schema{}
+	for _, name := range policy.Surfaces() {
+		properties[name] = surface(surfaceText[name])
+	}
+	if universal {
+		star := actionWords(actions...)
+		star["description"] = "what no rule names, where no mode was chosen"
+		properties["*"] = star
+	} else {
+		properties["*"] = false
+	}
+	return schema{
+		"type": "object", "properties": properties, "additionalProperties": surface("a tool by its name"),
+		"propertyNames": schema{"minLength": 1, "maxLength": 256, "pattern": `^\S+$`},
+	}
+}
+
+func ruleDefs(actions ...policy.Action) schema {
+	return schema{"rule": schema{"anyOf": []any{
+		actionWords(actions...),
+		schema{
+			"type": "object", "required": []string{"action"}, "additionalProperties": false,
+			"properties": schema{
+				"action": actionWords(policy.Deny),
+				"reason": schema{"type": "string", "maxLength": 500, "description": "what the agent is told"},
+			},
+		},
+	}}}
+}
+
+func policySchema() schema {
+	s := object("policy", "rules; the most specific one decides, a tie goes to the more restrictive one",
+		schema{"permission": permissionSchema(true, policy.Allow, policy.Ask, policy.Deny)})
+	s["$defs"] = ruleDefs(policy.Allow, policy.Ask, policy.Deny)
+	return s
+}
+
+func guardsSchema() schema {
+	s := object("hard guards", "denies that nothing loosens; allow only means: not blocked here", schema{
+		"permission": permissionSchema(false, policy.Allow, policy.Deny),
+		"protectedWrites": schema{
+			"type": "array", "items": schema{"type": "string", "minLength": 1, "maxLength": 4096},
+			"description": "paths that only a human may let be written",
+		},
+	})
+	s["$defs"] = ruleDefs(policy.Allow, policy.Deny)
+	return s
+}
+
+// fileSchema is the schema of a file that is read into a struct.
+func fileSchema(title, description string, t reflect.Type) schema {
+	s := typeSchema(t)
+	return object(title, description, s["properties"].(schema))
+}
+
+func typeSchema(t reflect.Type) schema {
+	switch t {
+	case reflect.TypeFor[policy.Action]():
+		return actionWords(policy.Allow, policy.Ask, policy.Deny)
+	case reflect.TypeFor[policy.Mode]():
+		return words(policy.Modes()...)
+	case reflect.TypeFor[policy.SandboxMode]():
+		return words(policy.SandboxReadOnly, policy.SandboxWorkspaceWrite, policy.SandboxUnrestricted)
+	case reflect.TypeFor[policy.TmpPolicy]():
+		return words(policy.TmpIsolated, policy.TmpHost)
+	case reflect.TypeFor[policy.NetworkMode]():
+		return words(policy.NetworkDisabled, policy.NetworkRestricted, policy.NetworkEnabled)
+	case reflect.TypeFor[policy.Requirement]():
+		return words(policy.RequirementOptional, policy.RequirementRequired)
+	case reflect.TypeFor[policy.Access]():
+		return words(policy.AccessRead, policy.AccessWrite)
+	case reflect.TypeFor[policy.Duration]():
+		return schema{"type": "string", "pattern": `^([0-9]+(\.[0-9]+)?(ms|h|m|s))+$`, "description": `a duration such as "90s" or "10m"`}
+	case reflect.TypeFor[policy.Entry]():
+		path := schema{"type": "string", "pattern": "^/"}
+		return schema{"anyOf": []any{path, schema{
+			"type": "object", "required": []string{"path"}, "additionalProperties": false,
+			"properties": schema{"path": path, "access": typeSchema(reflect.TypeFor[policy.Access]()), "provenance": schema{"type": "string"}},
+		}}}
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return typeSchema(t.Elem())
+	case reflect.Bool:
+		return schema{"type": "boolean"}
+	case reflect.String:
+		return schema{"type": "string", "minLength": 1}
+	case reflect.Slice:
+		if t.Elem().Kind() == reflect.Slice {
+			// One list may stand for a list of one list.
+			one := typeSchema(t.Elem())
+			return schema{"anyOf": []any{one, schema{"type": "array", "items": one}}}
+		}
+		return schema{"type": "array", "items": typeSchema(t.Elem())}
+	case reflect.Map:
+		properties := schema{}
+		for _, k := range policy.Kinds() {
+			properties[string(k)] = typeSchema(t.Elem())
+		}
+		return schema{"type": "object", "properties": properties, "additionalProperties": false}
+	case reflect.Struct:
+		properties := schema{}
+		for i := range t.NumField() {
+			name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+			if name != "" && name != "-" {
+				properties[name] = typeSchema(t.Field(i).Type)
+			}
+		}
+		return schema{"type": "object", "properties": properties, "additionalProperties": false}
+	}
+	return schema{}
+}
