@@ -61,44 +61,12 @@ func unavailable(err error) string {
 type liveAnswer struct {
 	decision string
 	reason   string
-	who      string // "the human", "the parent session"
-	byWord   string // "human", "parent"
+	who      string // "the human", "the parent session", "authorizer NAME"
+	byWord   string // "human", "parent", "authorizer"
 	proof    string
 	by       wire.DecisionSource
 	grant    policy.GrantVector
-}
-
-// live asks the terminal authority: a human endpoint, else a foreign parent, else
-// nobody, which is a denial at once.
-func (t *tree) live(ctx context.Context, w *wish, v verdict, q control.Question) (liveAnswer, error) {
-	if v.humanOnly && !t.humans.reachable() {
-		return liveAnswer{}, errHumanOnly
-	}
-	if !t.humans.reachable() && t.forwarder != nil {
-		return t.forwarder.ask(ctx, w.s, q, w)
-	}
-	a, err := t.humans.ask(ctx, q)
-	if err != nil {
-		return liveAnswer{}, err
-	}
-	out := liveAnswer{decision: a.Decision, reason: a.Reason, who: "the human", byWord: "human", proof: string(a.Proof), by: wire.ByUser("dialog")}
-	for _, key := range a.Offers {
-		switch key {
-		case keyWorkspace:
-			out.grant.WorkspaceWrite = true
-		case keyNetwork:
-			out.grant.Network = true
-		case keyOff:
-			out.grant.SandboxOff = true
-		default:
-			for i, e := range w.paths() {
-				if key == pathKey(i) {
-					out.grant.Paths = append(out.grant.Paths, e)
-				}
-			}
-		}
-	}
-	return out, nil
+	answer   control.Answer // a person's, as it came
 }
 
 const maxPaths = 9
@@ -284,7 +252,7 @@ func (t *tree) decideOnly(ctx context.Context, s *session, role string, r *contr
 		return failed("%s", out.reason)
 	case out.allowed:
 		res.Verdict = "allow"
-	case out.word == "rule":
+	case out.word == "rule", out.word == "authorizer":
 		res.Exit = 10
 	case out.word == "nobody":
 		res.Exit = 12

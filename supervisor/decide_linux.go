@@ -16,7 +16,7 @@ import (
 // outcome is what was decided about one wish, by whom, and what it gives.
 type outcome struct {
 	allowed bool
-	// word is who decided: "rule", "human", "parent", "nobody", "failure".
+	// word is who decided: "rule", "human", "parent", "authorizer", "nobody", "failure".
 	word string
 	by   wire.DecisionSource
 	// answered says that it was live authority that allowed it, now or for the turn.

@@ -53,6 +53,7 @@ type tree struct {
 	humans  *humans
 	tickets tickets
 	rules   atomic.Pointer[authorities]
+	chained chained
 	links   linkFolder
 
 	front     *control.Conn
@@ -168,6 +169,7 @@ func newTree(opts Options, front *control.Conn, root control.Root) (*tree, error
 		return nil, err
 	}
 	t.pool = newPool(root.Tree, dir, 2, ops)
+	t.pool.home = root.Home
 	ops.Info().Str("tree", root.Tree).Str("build", opts.Build).Int("pid", os.Getpid()).Msg("supervisor runs")
 	go t.pool.reap()
 	return t, nil
@@ -654,6 +656,7 @@ func (t *tree) turn(s *session, caller *command, what string) control.Result {
 	}
 	t.mu.Unlock()
 	t.tickets.drop(s.id)
+	t.turnStarted(s)
 	t.note(audit.Row{Kind: audit.TurnMarked, Session: s.id, Reason: "turn " + what})
 	return control.Result{Class: control.ClassDecided, Session: s.id}
 }
