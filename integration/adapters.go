@@ -59,7 +59,8 @@ func Pi() supervisor.Adapter {
 			}
 			return []string{filepath.Join(dir, "bin")}
 		},
-		Tool: func(name string) bool { return strings.HasPrefix(name, "PI_") },
+		// Pi tells programs that they run under it by AI_AGENT.
+		Tool: func(name string) bool { return strings.HasPrefix(name, "PI_") || name == "AI_AGENT" },
 	}
 }
 

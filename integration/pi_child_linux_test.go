@@ -20,7 +20,7 @@ import (
 
 // patience bounds how long a real agent may take for one step on a machine that
 // has other work to do.
-const patience = 90 * time.Second
+const patience = 3 * time.Minute
 
 // A bench is a lab whose Pi runs its shell tool with our binary, and a place for
 // the tree's own files.
@@ -165,7 +165,7 @@ func TestRealPiAnsweredByHuman(t *testing.T) {
 	}
 	asked := 0
 	for _, row := range b.audit(t) {
-		if row["kind"] == "approval_requested" {
+		if row["event"] == "approval_requested" {
 			asked++
 		}
 	}
@@ -174,11 +174,28 @@ func TestRealPiAnsweredByHuman(t *testing.T) {
 	}
 }
 
+// act is a program that does what the line of the file acts says, whose number it
+// is given: what it touches stands in no command line, so that only the kernel
+// can stop it.
+const act = `use Socket;
+open(my $acts, "<", "acts") or die "acts: $!";
+my ($verb, $object) = split(" ", (<$acts>)[$ARGV[0]]);
+if ($verb eq "read") { open(my $f, "<", $object) or die "open: $!"; print <$f>; }
+if ($verb eq "write") { open(my $f, ">", $object) or die "open: $!"; print $f "written\n"; print "written\n"; }
+if ($verb eq "connect") {
+	socket(my $s, PF_INET, SOCK_STREAM, 0) or die "socket: $!";
+	connect($s, sockaddr_in($object, inet_aton("127.0.0.1"))) or die "connect: $!";
+	print "connected\n";
+}
+if ($verb eq "signal") { kill(0, $object) or die "kill: $!"; print "signalled\n"; }
+if ($verb eq "environment") { print $ENV{$object} // die "Permission denied: no $object"; }
+`
+
 // TestRealPiCommandIsConfined: what a real Pi runs through our shell link cannot
 // read, write or reach what its session was not given. Each act is first shown to
 // work where nothing confines it.
 func TestRealPiCommandIsConfined(t *testing.T) {
-	testenv.Need(t, "landlock", "landlock-scope", "seccomp", "bash")
+	testenv.Need(t, "landlock", "landlock-scope", "seccomp", "bash", "perl")
 	model := pi.StartModel(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -187,61 +204,80 @@ func TestRealPiCommandIsConfined(t *testing.T) {
 	defer listener.Close()
 	port := listener.Addr().(*net.TCPAddr).Port
 
-	run := func(t *testing.T, mode string) (results []string, b *bench) {
+	// What the command does, and what shows that it could.
+	type deed struct{ what, act, shows string }
+	run := func(t *testing.T, mode string) (results []string, deeds []deed, b *bench) {
 		b = newBench(t, model, map[string]any{"*": "allow"}, `{"bash": {"*": "allow"}}`)
 		outside := filepath.Join(b.Dir, "outside")
+		deeds = []deed{
+			{"read a file outside", "read " + filepath.Join(outside, "secret"), "s3cret-outside"},
+			{"read a file in HOME", "read " + filepath.Join(b.Home, "secret"), "s3cret-at-home"},
+			{"read the agent's configuration", "read " + filepath.Join(b.Agent, "models.json"), "scripted"},
+			{"read the policy", "read " + b.policy, "allow"},
+			{"write outside", "write " + filepath.Join(outside, "planted"), "written"},
+			{"write to the agent's configuration", "write " + filepath.Join(b.Agent, "planted"), "written"},
+			{"reach the network", fmt.Sprintf("connect %d", port), "connected"},
+			{"signal a process outside", fmt.Sprintf("signal %d", os.Getpid()), "signalled"},
+			{"see a secret variable", "environment SECRET_TOKEN", "s3cret-variable"},
+			{"write to the workspace", "write " + filepath.Join(b.Work, "inside"), "written"},
+		}
+		var acts strings.Builder
+		var calls []pi.Call
+		for i, d := range deeds {
+			acts.WriteString(d.act + "\n")
+			calls = append(calls, pi.Bash(fmt.Sprintf("perl act.pl %d", i)))
+		}
 		for _, err := range []error{
 			os.Mkdir(outside, 0o700),
 			os.WriteFile(filepath.Join(outside, "secret"), []byte("s3cret-outside"), 0o600),
 			os.WriteFile(filepath.Join(b.Home, "secret"), []byte("s3cret-at-home"), 0o600),
+			os.WriteFile(filepath.Join(b.Work, "act.pl"), []byte(act), 0o600),
+			os.WriteFile(filepath.Join(b.Work, "acts"), []byte(acts.String()), 0o600),
 		} {
 			if err != nil {
 				t.Fatal(err)
 			}
 		}
-		script := model.Script(
-			pi.Bash("cat "+filepath.Join(outside, "secret")),
-			pi.Bash("cat "+filepath.Join(b.Home, "secret")),
-			pi.Bash("echo planted > "+filepath.Join(outside, "planted")),
-			pi.Bash("cat "+filepath.Join(b.Agent, "models.json")),
-			pi.Bash(fmt.Sprintf("exec 3<>/dev/tcp/127.0.0.1/%d", port)),
-			pi.Bash("echo inside > inside && cat inside"),
-		)
-		p := b.Start(t, b.env("SECRET_TOKEN=s3cret-variable"), b.spawn([]string{"--mode", mode, "--headless"}, b.Print(script.Prompt())...)...)
+		script := model.Script(calls...)
+		// The agent itself is started by the operator, with all that it has.
+		flags := []string{"--mode", mode, "--headless"}
+		if mode == "full_access" {
+			// The envelope holds in every mode; without it nothing does.
+			flags = append(flags, "--no-envelope")
+		}
+		p := b.Start(t, b.env("SECRET_TOKEN=s3cret-variable"), b.spawn(flags, b.Print(script.Prompt())...)...)
 		if status := p.Status(t, patience); status != 0 {
 			t.Fatalf("exit status %d", status)
 		}
-		return script.Results(t, time.Second), b
-	}
-	planted := func(b *bench) bool {
-		_, err := os.Stat(filepath.Join(b.Dir, "outside", "planted"))
-		return err == nil
+		if results = script.Results(t, time.Second); len(results) != len(deeds) {
+			t.Fatalf("results %q", results)
+		}
+		return results, deeds, b
 	}
 
-	control, free := run(t, "full_access")
-	if len(control) != 6 || !strings.Contains(control[0], "s3cret-outside") || !strings.Contains(control[1], "s3cret-at-home") ||
-		!planted(free) || !strings.Contains(control[3], "scripted") || strings.Contains(control[4], "refused") || !strings.Contains(control[5], "inside") {
-		t.Fatalf("the control does not show what is possible unconfined: %q", control)
-	}
-	results, confined := run(t, "auto_accept_edits")
-	if len(results) != 6 {
-		t.Fatalf("results %q", results)
-	}
-	for i, what := range []string{"read a file outside", "read a file in HOME", "write outside", "read the agent's own configuration", "reach the network"} {
-		if !strings.Contains(strings.ToLower(results[i]), "permission denied") && !strings.Contains(results[i], "No such file") {
-			t.Errorf("the command to %s was not refused: %q", what, results[i])
+	control, deeds, _ := run(t, "full_access")
+	for i, d := range deeds {
+		if !strings.Contains(control[i], d.shows) {
+			t.Fatalf("the control does not show that an unconfined command can %s: %q", d.what, control[i])
 		}
 	}
-	for _, r := range results {
-		if strings.Contains(r, "s3cret") {
-			t.Errorf("a secret got out: %q", r)
+	results, deeds, confined := run(t, "auto_accept_edits")
+	last := len(deeds) - 1
+	for i, d := range deeds[:last] {
+		refused := slices.ContainsFunc([]string{"Permission denied", "Operation not permitted", "No such file", "not implemented"}, func(refusal string) bool {
+			return strings.Contains(results[i], refusal)
+		})
+		if !refused || strings.Contains(results[i], d.shows) {
+			t.Errorf("a confined command can %s, or was stopped by something else: %q", d.what, results[i])
 		}
 	}
-	if planted(confined) {
-		t.Error("a file was written outside the workspace")
+	for _, planted := range []string{filepath.Join(confined.Dir, "outside", "planted"), filepath.Join(confined.Agent, "planted")} {
+		if _, err := os.Stat(planted); err == nil {
+			t.Errorf("%s was written", planted)
+		}
 	}
-	if !strings.Contains(results[5], "inside") {
-		t.Errorf("the workspace cannot be written: %q", results[5])
+	if !strings.Contains(results[last], deeds[last].shows) {
+		t.Errorf("a confined command cannot %s: %q", deeds[last].what, results[last])
 	}
 }
 

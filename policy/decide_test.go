@@ -91,14 +91,19 @@ func TestOrderOfUnrelatedRulesDoesNotMatter(t *testing.T) {
 func TestAddingADenyNeverAllowsMore(t *testing.T) {
 	fired := 0
 	rapid.Check(t, func(t *rapid.T) {
-		f := drawFile(t, "policy")
+		f, q := drawFile(t, "policy"), drawQuery(t)
 		deny := Rule{Surface: rapid.SampledFrom(someSurfaces).Draw(t, "deny surface"), Pattern: patternFor(t, valueText.Draw(t, "deny seed")), Action: Deny, Origin: Origin{Authority: "policy"}}
+		if rapid.Bool().Draw(t, "about the query") {
+			deny.Surface = q.Surface
+			if len(q.Values) > 0 {
+				deny.Pattern = patternFor(t, q.Values[0])
+			}
+		}
 		if deny.Pattern == "" {
 			deny.Pattern = "*"
 		}
 		at := rapid.IntRange(0, len(f.Rules)).Draw(t, "at")
 		more := &PolicyFile{Rules: slices.Insert(slices.Clone(f.Rules), at, deny), Universal: f.Universal}
-		q := drawQuery(t)
 		snap := restricted(someMode.Draw(t, "mode"))
 		before, after := NewAuthority("s", snap, f).Decide(q), NewAuthority("s", snap, more).Decide(q)
 		if after.Action > before.Action {

@@ -176,7 +176,7 @@ var acts = map[string]func(s script) error{
 	"steal peer fd":     stealFD,
 	"lower peer limit":  lowerPeerLimit,
 	"signal by owner":   signalByOwner,
-	"peer nice":         func(s script) error { return unix.Setpriority(unix.PRIO_PROCESS, s.PID, 1) },
+	"peer nice":         func(s script) error { return unix.Setpriority(unix.PRIO_PROCESS, s.PID, 19) },
 	"System V memory":   func(script) error { return sharedMemory() },
 	"message queue":     func(script) error { return messageQueue() },
 	"peer oom":          func(s script) error { return openWith(fmt.Sprintf("/proc/%d/oom_score_adj", s.PID), os.O_WRONLY) },

@@ -491,7 +491,7 @@ func awaitName(t *testing.T, pid int, name string) {
 func start(t *testing.T, s script) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(binary)
-	cmd.Env = []string{scriptVariable + "=" + toJSON(t, s)}
+	cmd.Env = []string{exitAtOnce, scriptVariable + "=" + toJSON(t, s)}
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -656,7 +656,7 @@ func TestDeathSignalSurvives(t *testing.T) {
 		}
 		s := script{Part: "stage", UID: uid, World: w, Dir: w.Workspace, Argv: []string{"/bin/sleep", "600"}, Profile: p, Confine: true, DeathSignal: true}
 		middle := exec.Command("/bin/sh", "-c", binary+` & echo $!; read x`)
-		middle.Env = []string{scriptVariable + "=" + toJSON(t, s), "PATH=/usr/bin:/bin"}
+		middle.Env = []string{exitAtOnce, scriptVariable + "=" + toJSON(t, s), "PATH=/usr/bin:/bin"}
 		stdin, err := middle.StdinPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -727,7 +727,7 @@ func TestTerminalInput(t *testing.T) {
 				s.Profile, s.Confine = *p, true
 			}
 			cmd := exec.Command(binary)
-			cmd.Env = []string{scriptVariable + "=" + toJSON(t, s)}
+			cmd.Env = []string{exitAtOnce, scriptVariable + "=" + toJSON(t, s)}
 			cmd.Stdin, cmd.Stderr = slave, os.Stderr
 			cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0}
 			out, err := cmd.Output()

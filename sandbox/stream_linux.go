@@ -3,6 +3,8 @@ package sandbox
 import (
 	"errors"
 	"fmt"
+	"os"
+	"strings"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -27,6 +29,13 @@ func streamKind(fd int) (Kind, error) {
 	case unix.S_IFIFO:
 		return KindPipe, nil
 	case unix.S_IFREG:
+		// A file that was never in any directory is memory, which its maker maps
+		// and changes while the command reads it. The kernel names it so.
+		if name, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd)); err != nil {
+			return "", fmt.Errorf("descriptor %d: %w", fd, err)
+		} else if stat.Nlink == 0 && strings.HasPrefix(name, "/memfd:") {
+			return refuse("memory without a file")
+		}
 		return KindFile, nil
 	case unix.S_IFDIR:
 		return refuse("a directory")

@@ -28,6 +28,8 @@ import (
 const (
 	scriptVariable = "SANDBOX_TEST_SCRIPT"
 	ordinaryUser   = 65534
+	// Under the race detector each process sleeps for a second before it exits, unless told not to.
+	exitAtOnce = "GORACE=atexit_sleep_ms=0"
 )
 
 // script is what a stage is told.
@@ -147,7 +149,7 @@ func (s script) execute(path string, argv []string) error {
 	if err != nil {
 		return err
 	}
-	return syscall.Exec(path, argv, append(slices.Clone(s.Env), scriptVariable+"="+string(text)))
+	return syscall.Exec(path, argv, append(slices.Clone(s.Env), exitAtOnce, scriptVariable+"="+string(text)))
 }
 
 func (s script) victim() error {
@@ -158,7 +160,7 @@ func (s script) victim() error {
 			return err
 		}
 		child := exec.Command(binary)
-		child.Env = append(slices.Clone(s.Env), scriptVariable+"="+string(text))
+		child.Env = append(slices.Clone(s.Env), exitAtOnce, scriptVariable+"="+string(text))
 		child.Stdin, child.Stdout, child.Stderr = os.Stdin, os.Stdout, os.Stderr
 		child.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 		return child.Run()
@@ -274,7 +276,7 @@ func run(t testing.TB, s script, files ...*os.File) (string, string, error) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(binary)
-	cmd.Env = append(os.Environ(), scriptVariable+"="+string(text))
+	cmd.Env = append(os.Environ(), exitAtOnce, scriptVariable+"="+string(text))
 	cmd.Dir = "/"
 	cmd.ExtraFiles = files
 	var out, errs bytes.Buffer

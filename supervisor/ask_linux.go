@@ -137,6 +137,9 @@ func (t *tree) question(w *wish, v verdict, digest string) control.Question {
 			q.Warnings = append(q.Warnings, p.Message)
 		}
 	}
+	if w.form != "" {
+		q.Warnings = append(q.Warnings, "a shell called in this form ("+w.form+") reads what nobody has judged")
+	}
 	for _, word := range w.record.Words {
 		if word.Changeable {
 			q.Warnings = append(q.Warnings, fmt.Sprintf("%s is %s, which this session can change", word.Word, word.File.Path))
@@ -244,7 +247,11 @@ func (t *tree) decideOnly(ctx context.Context, s *session, role string, r *contr
 	if a.Surface == "" || a.Value == "" && a.Tool == "" {
 		return control.Result{Exit: 2, Class: control.ClassFailed, Reason: "ask: a surface, and a value or a tool, are needed"}
 	}
-	w := t.valueWish(s, r.ID, role, a.Surface, a.Value, a.Tool)
+	value := a.Value
+	if value == "" {
+		value = a.Tool
+	}
+	w := t.valueWish(s, r.ID, role, a.Surface, value, a.Tool)
 	out := t.decide(ctx, w, nil)
 	res := control.Result{Class: control.ClassDecided, Session: s.id, Verdict: "deny", By: out.word, Reason: out.reason}
 	switch {
@@ -264,6 +271,9 @@ func (t *tree) decideOnly(ctx context.Context, s *session, role string, r *contr
 
 // valueWish makes the record of a bare surface and value.
 func (t *tree) valueWish(s *session, id, role, surface, value, tool string) *wish {
+	if tool == surface {
+		tool = "" // some gates say it twice
+	}
 	w := &wish{s: s, op: control.OpAsk}
 	w.record = policy.Record{ID: id, Op: control.OpAsk, Role: role, Sessions: s.path(), Surface: surface, Value: value, Tool: tool,
 		Dir: s.dir, Base: digestEnv(s.base), Snapshot: s.snap.Generation}

@@ -340,7 +340,7 @@ func directory(f keeper.File) policy.File {
 // names the command was not written for it.
 func changesMeaning(name string) bool {
 	switch name {
-	case "PATH", "HOME", "SHELL", "CDPATH", "GLOBIGNORE", "SHELLOPTS", "BASHOPTS", "PS4", "IFS", "MAKEFILES", "MAKEFLAGS",
+	case "PATH", "HOME", "SHELL", "BASH_ENV", "ENV", "CDPATH", "GLOBIGNORE", "SHELLOPTS", "BASHOPTS", "PS4", "IFS", "MAKEFILES", "MAKEFLAGS",
 		"LESSOPEN", "LESSCLOSE", "PAGER", "EDITOR", "VISUAL", "BROWSER", "OPENSSL_CONF", "GCONV_PATH", "RUSTC_WRAPPER",
 		"DOTNET_STARTUP_HOOKS", "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_OPTIONS", "NODE_PATH", "PYTHONPATH", "PYTHONSTARTUP",
 		"PYTHONHOME", "PERL5OPT", "PERL5LIB", "RUBYOPT", "RUBYLIB", "JAVA_TOOL_OPTIONS", "GOFLAGS", "CLASSPATH":
@@ -455,6 +455,7 @@ func (t *tree) hostCaches(s *session) map[string]string {
 // ours are the variables by which a process finds its tree.
 func (t *tree) ours(s *session) []string {
 	return []string{
+		"PIONEER_SUPER_HOME=" + t.places.State,
 		"PIONEER_SUPER_TREE=" + t.root.Tree,
 		"PIONEER_SUPER_SESSION=" + s.id,
 		fmt.Sprintf("PIONEER_SUPER_DEPTH=%d", s.depth),
@@ -525,7 +526,7 @@ func (t *tree) judge(w *wish) verdict {
 	free := !w.s.restricted() && !w.mentions("bash")
 	humanOnly := false
 	decide := func(q policy.Query) policy.Decision {
-		if len(w.changes) > 0 && q.Surface == "bash" && q.Floor == policy.Allow {
+		if !free && len(w.changes) > 0 && q.Surface == "bash" && q.Floor == policy.Allow {
 			q.Floor, q.FloorReason = policy.Ask, "<environment: "+strings.Join(w.changes, ", ")+">"
 		}
 		d := policy.Decide(w.chain, q)
@@ -671,6 +672,9 @@ func (t *tree) row(w *wish, v verdict, digest string) audit.Row {
 	}
 	if v.unit != "" && v.unit != r.Value {
 		r.Details["unit"] = v.unit
+	}
+	if w.form != "" {
+		r.Details["form"] = w.form
 	}
 	if w.s != nil {
 		r.Session, r.Agent, r.Chain = w.s.id, w.s.agent, w.s.requesters()

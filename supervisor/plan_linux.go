@@ -106,9 +106,18 @@ func (t *tree) makePlan(s *session, grant policy.GrantVector, agent bool, adapte
 		}
 		return plan{profile: p, report: r, off: t.root.NoEnvelope}, nil
 	}
+	// A workspace is a name: what of it is open is what the session was given. A
+	// child that was started elsewhere has there what its parent has there.
+	workspace, mode := s.snap.Sandbox.Workspace, s.snap.Sandbox.Mode
+	if !s.snap.Open.CanRead(workspace) {
+		return plan{}, fmt.Errorf("directory %s: outside what the session may read", workspace)
+	}
+	if !s.snap.Open.CanWrite(workspace) {
+		mode = policy.SandboxReadOnly
+	}
 	req := sandbox.Request{
 		Workspace: s.snap.Sandbox.Workspace, Cwd: s.snap.Sandbox.Cwd, Home: t.root.Home,
-		Temp: s.temp, CacheDir: s.cache, Mode: string(s.snap.Sandbox.Mode),
+		Temp: s.temp, CacheDir: s.cache, Mode: string(mode),
 		WorkspaceWrite: grant.WorkspaceWrite, Network: grant.Network || s.snap.Open.Network == policy.NetworkEnabled,
 		Executables: append(t.links.files(), t.root.Bash, t.root.Sh),
 		Deny:        []string{t.places.State, t.places.Run, t.places.Config},
@@ -130,6 +139,19 @@ func (t *tree) makePlan(s *session, grant policy.GrantVector, agent bool, adapte
 	if agent {
 		req.Session = append(req.Session, s.channelDirs()...)
 	}
-	p, r, err := sandbox.Plan(req)
+	if ws := s.snap.Sandbox.Workspace; ws != "" {
+		// A linked working tree or a submodule keeps its repository elsewhere.
+		reads, writes, err := sandbox.GitFolders(ws)
+		if err != nil {
+			t.ops.Warn().Err(err).Str("workspace", ws).Msg("git does not work in this workspace")
+		}
+		req.ReadRoots = append(req.ReadRoots, reads...)
+		if grant.WorkspaceWrite || s.snap.Open.CanWrite(ws) {
+			req.WriteRoots = append(req.WriteRoots, writes...)
+		} else {
+			req.ReadRoots = append(req.ReadRoots, writes...)
+		}
+	}
+	p, r, err := t.planner.Plan(req)
 	return plan{profile: p, report: r}, err
 }

@@ -183,6 +183,9 @@ func (t *tree) newSession(w *wish, want *control.Spawn, mode policy.Mode, limit 
 		narrowed = append(narrowed, "what agent "+s.agent+" would be allowed is asked, since its file cannot be read: "+err.Error())
 	}
 	if s.restricted() {
+		if dir := s.snap.Sandbox.Cwd; !s.snap.Open.CanRead(dir) {
+			return nil, nil, failed("directory %s: outside what the session may read", dir), false
+		}
 		if err := t.powerIsSafe(s); err != nil {
 			return nil, nil, failed("%v", err), false
 		}
@@ -210,6 +213,7 @@ func (t *tree) powerIsSafe(s *session) error {
 	power := map[string]string{
 		t.root.Executable: "running binary",
 		t.places.State:    "state directory",
+		t.places.Run:      "run directory",
 		t.places.Config:   "configuration directory",
 	}
 	power[t.root.PolicyPath] = "policy file"
@@ -243,6 +247,10 @@ func (t *tree) open(w *wish, s *session) (control.Result, bool) {
 		if err := os.MkdirAll(d, 0o700); err != nil {
 			return failed("%v", err), false
 		}
+	}
+	// Without the file git refuses to run where the user has one of its own.
+	if err := os.WriteFile(filepath.Join(s.cache, "gitconfig"), sandbox.GitConfig(t.root.GitConfig), 0o600); err != nil {
+		return failed("%v", err), false
 	}
 	var err error
 	if s.listen, err = control.Listen(s.ctl, "ctl"); err != nil {

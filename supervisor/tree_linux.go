@@ -2,6 +2,8 @@ package supervisor
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -41,13 +43,14 @@ const (
 
 // tree is one tree under this supervisor.
 type tree struct {
-	opts   Options
-	root   control.Root
-	places registry.Places
-	store  *registry.Tree
-	log    *audit.Log
-	ops    zerolog.Logger
-	host   sandbox.Host
+	opts    Options
+	root    control.Root
+	places  registry.Places
+	store   *registry.Tree
+	log     *audit.Log
+	ops     zerolog.Logger
+	host    sandbox.Host
+	planner sandbox.Planner
 
 	pool    *pool
 	humans  *humans
@@ -80,6 +83,7 @@ type tree struct {
 // second effect.
 type job struct {
 	done   chan struct{}
+	is     [sha256.Size]byte // of the request
 	result control.Result
 }
 
@@ -595,10 +599,17 @@ func (t *tree) once(s *session, r *control.Request, run func() control.Result) c
 	if !registry.ValidRequestID(r.ID) {
 		return failed("request id %q: expected letters, digits, '.', '_' and '-'", r.ID)
 	}
-	key := s.id + "/" + r.ID
+	whole, err := json.Marshal(r)
+	if err != nil {
+		return failed("request: %v", err)
+	}
+	key, is := s.id+"/"+r.ID, sha256.Sum256(whole)
 	t.mu.Lock()
 	if j := t.jobs[key]; j != nil {
 		t.mu.Unlock()
+		if j.is != is {
+			return failed("request id %q was used for another request", r.ID)
+		}
 		<-j.done
 		return j.result
 	}
@@ -606,7 +617,7 @@ func (t *tree) once(s *session, r *control.Request, run func() control.Result) c
 		t.mu.Unlock()
 		return failed("%d requests were made in ten minutes, which is the limit", maxJobs)
 	}
-	j := &job{done: make(chan struct{})}
+	j := &job{done: make(chan struct{}), is: is}
 	t.jobs[key] = j
 	t.mu.Unlock()
 	j.result = run()

@@ -10,7 +10,7 @@ import (
 
 func newApp() *cli.App {
 	cli.HelpFlag = &cli.BoolFlag{Name: "help", Aliases: []string{"h"}, Usage: "show this help"}
-	return &cli.App{
+	app := &cli.App{
 		Name:                 "pioneer-super",
 		Usage:                "one authority at the root of a tree of coding agents",
 		UsageText:            "pioneer-super <command> [flags] [-- COMMAND...]",
@@ -30,6 +30,12 @@ func newApp() *cli.App {
 			treeCommand(), logCommand(), checkCommand(), policyCommand(), configCommand(), promptSectionCommand(), approveCommand(), stopCommand(), demoCommand(), versionCommand(),
 		},
 	}
+	for _, c := range app.Commands {
+		if c.OnUsageError == nil {
+			c.OnUsageError = usageError(2)
+		}
+	}
+	return app
 }
 
 func usageError(code int) cli.OnUsageErrorFunc {

@@ -167,7 +167,7 @@ func check(c *cli.Context) error {
 			}
 		}
 	}
-	k := &checker{composed: a, resolve: c.Bool("resolve"), explain: c.Bool("explain")}
+	k := &checker{composed: a, resolve: c.Bool("resolve"), explain: c.Bool("explain"), dialect: dialect}
 	switch {
 	case c.Bool("tools"):
 		return k.tools(c, args)
@@ -281,6 +281,8 @@ type checker struct {
 	resolve, explain bool
 	// pure says that no file of this machine is looked at.
 	pure bool
+	// dialect is the shell that reads the value of a question about a command.
+	dialect shell.Dialect
 }
 
 // links follows the links of a path, unless nothing is looked at.
@@ -300,10 +302,10 @@ func (k *checker) notesFor(a *answer) {
 // question answers one question. The text of a command is taken apart.
 func (k *checker) question(q policy.Question) answer {
 	if q.Surface == "bash" || q.Surface == "" && policy.ToolSurface(q.Tool) == "bash" && q.Value != "" {
-		return k.shell(q, q.Value, shell.Bash)
+		return k.shell(q, q.Value, k.dialect)
 	}
 	queries := q.Queries(k.cwd, k.home, k.links())
-	d := policy.DecideAll(k.chain, queries)
+	d := k.decideAll(queries)
 	a := answer{ID: q.ID, Verdict: d.Action, HumanOnly: d.HumanOnly}
 	a.decided(d)
 	if k.explain {
@@ -313,6 +315,21 @@ func (k *checker) question(q policy.Question) answer {
 	}
 	k.notesFor(&a)
 	return a
+}
+
+// decideAll asks about every gate of a call. Of gates that allow it names one of
+// which a rule or a mode speaks, not one that nothing speaks of.
+func (k *checker) decideAll(queries []policy.Query) policy.Decision {
+	d := policy.DecideAll(k.chain, queries)
+	if d.Action != policy.Allow || d.Rule.Origin.Authority != "builtin" {
+		return d
+	}
+	for _, q := range queries {
+		if other := policy.Decide(k.chain, q); other.Action == policy.Allow && other.Rule.Origin.Authority != "builtin" {
+			return other
+		}
+	}
+	return d
 }
 
 // text prints an answer for a human.

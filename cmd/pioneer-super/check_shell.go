@@ -158,6 +158,11 @@ func (k *checker) pathQuery(q policy.Query) policy.Query {
 	if k.resolve && q.Aliases && len(q.Values) > 0 && filepath.IsAbs(q.Values[0]) {
 		if real := canonical(q.Values[0]); real != "" && !slices.Contains(q.Values, real) {
 			q.Values = append(slices.Clone(q.Values), real)
+			// A link that leads out of the workspace is judged as what it leads to:
+			// then the roots of the mode count, not only rules.
+			if w := k.layers.Snapshot.Sandbox.Workspace; !k.alone && w != "" && real != w && !strings.HasPrefix(real, w+"/") {
+				q.RulesOnly = false
+			}
 		}
 	}
 	return q

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,11 +10,14 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
+	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
 	"github.com/getpioneer/pioneer-super/cmd/pioneer-super/terminal"
@@ -69,31 +73,36 @@ func findTree(places registry.Places) (*control.Conn, error) {
 		tried = append(tried, err)
 	}
 	id := os.Getenv("PIONEER_SUPER_TREE")
-	if path, tree := byAncestry(places); tree != "" {
-		id = tree
-		if path != "" {
-			conn, err := control.Dial(path)
-			if err == nil {
-				return greet(conn)
-			}
-			tried = append(tried, err)
+	path, above := byAncestry(places)
+	if path != "" {
+		conn, err := control.Dial(path)
+		if err == nil {
+			return greet(conn)
 		}
+		tried = append(tried, err)
 	}
-	if id == "" && len(tried) == 0 {
+	switch {
+	case above != "":
+		// A keeper above this process lives, whatever can be seen of its tree here.
+		id = above
+	case id == "" && len(tried) == 0:
 		return nil, errNoTree
-	}
-	if id != "" {
-		if tree, err := registry.Open(places, id); err == nil {
-			alive, err := tree.Alive()
-			tree.Close()
-			if err == nil && !alive {
-				return nil, deadTree{id}
-			}
-		} else if len(tried) == 0 || errors.Is(err, os.ErrNotExist) && !belowKeeper() {
+	case id == "":
+		return nil, deadTree{"(unnamed)"}
+	default:
+		tree, err := registry.Open(places, id)
+		if errors.Is(err, os.ErrNotExist) {
 			return nil, deadTree{id}
 		}
-	} else if !belowKeeper() {
-		return nil, deadTree{"(unnamed)"}
+		if err != nil {
+			tried = append(tried, err)
+			break
+		}
+		alive, err := tree.Alive()
+		tree.Close()
+		if err == nil && !alive {
+			return nil, deadTree{id}
+		}
 	}
 	return nil, fmt.Errorf("the tree %s lives but cannot be reached (%w); a program in between may have closed the descriptor", id, errors.Join(tried...))
 }
@@ -171,28 +180,17 @@ func splitNUL(b []byte) []string {
 	return out
 }
 
-func belowKeeper() bool {
-	chain, _ := reaper.Ancestors(os.Getpid(), func(int) bool { return false })
-	for _, p := range chain {
-		if keeperTree(p.PID) != "" {
-			return true
-		}
-	}
-	return false
-}
-
 // greet exchanges versions.
 func greet(conn *control.Conn) (*control.Conn, error) {
-	if err := conn.Send(control.Message{Hello: &control.Hello{Protocol: control.Protocol, Build: build()}}); err != nil {
-		conn.Close()
-		return nil, err
-	}
+	// One that refuses says so without listening: its word comes before the error
+	// of a write that it did not wait for.
+	sent := conn.Send(control.Message{Hello: &control.Hello{Protocol: control.Protocol, Build: build()}})
 	conn.Unix().SetReadDeadline(time.Now().Add(10 * time.Second))
 	defer conn.Unix().SetReadDeadline(time.Time{})
 	var m control.Message
 	if err := conn.Recv(&m); err != nil {
 		conn.Close()
-		return nil, fmt.Errorf("the supervisor did not answer: %w", err)
+		return nil, fmt.Errorf("the supervisor did not answer: %w", cmp.Or(sent, err))
 	}
 	switch {
 	case m.Result != nil:
@@ -216,7 +214,7 @@ func wish(op string, cwd string) (*control.Request, error) {
 	}
 	mask := unix.Umask(0)
 	unix.Umask(mask)
-	r := &control.Request{ID: registry.NewRequestID(), Op: op, Command: &control.Command{Dir: dir, Env: os.Environ(), Umask: mask}}
+	r := &control.Request{ID: registry.NewRequestID(), Op: op, Command: &control.Command{Dir: dir, Env: environment(), Umask: mask}}
 	for i := range 3 {
 		kind, err := sandbox.StreamKind(i)
 		if err != nil {
@@ -225,6 +223,38 @@ func wish(op string, cwd string) (*control.Request, error) {
 		r.Command.Streams[i] = string(kind)
 	}
 	return r, nil
+}
+
+// environment is this process's, without entries that are no text: they could
+// neither be shown nor judged.
+func environment() []string {
+	return slices.DeleteFunc(os.Environ(), func(e string) bool {
+		if utf8.ValidString(e) {
+			return false
+		}
+		name, _, _ := strings.Cut(e, "=")
+		warn("environment entry %s is not UTF-8: left out", prompt.Visible(name))
+		return true
+	})
+}
+
+// text says what of a request is no text.
+func text(r *control.Request) error {
+	if r.Command == nil {
+		return nil
+	}
+	for i, a := range r.Command.Argv {
+		if !utf8.ValidString(a) {
+			return fmt.Errorf("argument %d is not UTF-8: what cannot be shown is not run", i)
+		}
+	}
+	if !utf8.ValidString(r.Command.Text) {
+		return errors.New("the shell text is not UTF-8: what cannot be shown is not run")
+	}
+	if !utf8.ValidString(r.Command.Dir) {
+		return fmt.Errorf("the directory's name is not UTF-8: %s", prompt.Visible(r.Command.Dir))
+	}
+	return nil
 }
 
 func directory(cwd string) (string, error) {
@@ -260,6 +290,9 @@ type client struct {
 
 // run sends r and returns how it ended. ok is false when the supervisor was lost.
 func (c *client) run(r *control.Request, files ...*os.File) (result control.Result, ok bool) {
+	if err := text(r); err != nil {
+		return control.Result{Exit: 125, Class: control.ClassFailed, Reason: err.Error()}, true
+	}
 	if err := c.conn.Send(control.Message{Request: r}, files...); err != nil {
 		return control.Result{Exit: 125, Class: control.ClassFailed, Reason: "the supervisor is gone: " + err.Error()}, false
 	}
@@ -466,6 +499,29 @@ func visibleLines(s string) string {
 		lines[i] = prompt.Visible(lines[i])
 	}
 	return strings.Join(lines, "\n  ")
+}
+
+// statusDescriptor is what --status-fd names, -1 for nothing.
+func statusDescriptor(c *cli.Context) (int, error) {
+	n := c.Int("status-fd")
+	if !c.IsSet("status-fd") {
+		return -1, nil
+	}
+	if n < 0 {
+		return -1, exit(125, "--status-fd %d: expected the number of a descriptor", n)
+	}
+	flags, err := unix.FcntlInt(uintptr(n), unix.F_GETFL, 0)
+	if err != nil {
+		return -1, exit(125, "--status-fd %d: %v", n, err)
+	}
+	if flags&unix.O_ACCMODE == unix.O_RDONLY {
+		return -1, exit(125, "--status-fd %d: open for reading only", n)
+	}
+	if n > 2 {
+		// It is for what this process says, and for nothing that it starts.
+		unix.CloseOnExec(n)
+	}
+	return n, nil
 }
 
 func silent(code int) error {

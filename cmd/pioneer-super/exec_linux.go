@@ -28,6 +28,10 @@ func execTool(c *cli.Context) error {
 	if err != nil {
 		return exit(125, "%v", err)
 	}
+	status, err := statusDescriptor(c)
+	if err != nil {
+		return err
+	}
 	args := c.Args().Slice()
 	switch {
 	case c.IsSet("c"):
@@ -46,7 +50,7 @@ func execTool(c *cli.Context) error {
 		return exit(125, "exec: %v", err)
 	}
 	defer conn.Close()
-	return runTool(conn, r, c.Int("status-fd"))
+	return runTool(conn, r, status)
 }
 
 // answered is what `ask --json` prints.
@@ -118,7 +122,7 @@ func askChannel(c *cli.Context, root, parent string) error {
 	switch by := resp.DecidedBy.Kind; {
 	case resp.Approved:
 		a.Verdict, code = "allow", 0
-		a.By = deciderWord(by)
+		a.By, a.Reason = deciderWord(by), whyAllowed(resp.DecidedBy)
 	case resp.Unavailable || by == wire.KindUnavailable || by == wire.KindGateError:
 		if err != nil && a.Reason == "" {
 			a.Reason = err.Error()
@@ -141,6 +145,18 @@ func deciderWord(k wire.DecisionKind) string {
 		return "parent"
 	}
 	return "rule"
+}
+
+// whyAllowed is the reason of an approval, which the protocol carries as who
+// decided.
+func whyAllowed(d wire.DecisionSource) string {
+	switch d.Kind {
+	case wire.KindUser:
+		return "the human allowed it"
+	case wire.KindForwarded:
+		return "the parent session allowed it"
+	}
+	return wire.Text(d.Origin)
 }
 
 func printAnswer(c *cli.Context, a answered, code int) error {

@@ -36,6 +36,9 @@ func spawn(c *cli.Context) error {
 	if err != nil {
 		return exit(125, "%v", err)
 	}
+	if _, err := statusDescriptor(c); err != nil {
+		return err
+	}
 	request, err := wish(control.OpSpawn, c.String("cwd"))
 	if err != nil {
 		return exit(125, "%v", err)
@@ -142,6 +145,7 @@ func front(c *cli.Context, places registry.Places, request *control.Request) err
 			return exit(125, "--phrase: %v", err)
 		}
 	}
+	root.GitConfig = gitConfig(root.Home)
 	root.Parent = foreignParent()
 	request.Op, request.Root = control.OpRoot, root
 
@@ -294,6 +298,19 @@ func realShell(name string) string {
 		return ""
 	}
 	return path
+}
+
+// gitConfig is the operator's own git configuration, nothing if there is none.
+func gitConfig(home string) []byte {
+	path := os.Getenv("GIT_CONFIG_GLOBAL")
+	if path == "" {
+		path = filepath.Join(home, ".gitconfig")
+	}
+	f, err := readFile("git configuration", path)
+	if err != nil {
+		return nil
+	}
+	return f.Data
 }
 
 // readFile opens what a flag names with this process's own rights.

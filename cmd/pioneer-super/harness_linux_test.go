@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -32,6 +33,7 @@ type lab struct {
 	work   string // the workspace
 	marker string // in the environment of every process of the tree
 	policy string
+	extra  []string // further entries of env
 }
 
 func newLab(t testing.TB) *lab {
@@ -59,7 +61,7 @@ func (l *lab) env() []string {
 		}
 		out = append(out, e)
 	}
-	return append(out, "PIONEER_SUPER_HOME="+filepath.Join(l.home, "state"), "XDG_CONFIG_HOME="+filepath.Join(l.home, "config"), l.marker)
+	return append(append(out, "PIONEER_SUPER_HOME="+filepath.Join(l.home, "state"), "XDG_CONFIG_HOME="+filepath.Join(l.home, "config"), l.marker), l.extra...)
 }
 
 // rules writes a policy file outside the workspace.
@@ -160,7 +162,7 @@ func (r *running) wait(t testing.TB, within time.Duration) int {
 	case <-time.After(within):
 		t.Fatalf("still running after %s\nstdout: %s\nstderr: %s", within, r.stdout(), r.stderr())
 	}
-	if s, ok := r.ProcessState.Sys().(unix.WaitStatus); ok && s.Signaled() {
+	if s, ok := r.ProcessState.Sys().(syscall.WaitStatus); ok && s.Signaled() {
 		return 128 + int(s.Signal())
 	}
 	return r.ProcessState.ExitCode()

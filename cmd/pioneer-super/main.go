@@ -8,8 +8,10 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"runtime/debug"
+	"syscall"
 
 	"github.com/getpioneer/pioneer-super/integration"
 	"github.com/getpioneer/pioneer-super/supervisor"
@@ -27,10 +29,16 @@ func main() {
 	case supervisor.Name:
 		os.Exit(supervisor.Main(supervisor.Options{Build: build(), Adapters: integration.Adapters()}))
 	case "sh", "bash", "zsh", "-sh", "-bash", "-zsh":
+		surviveBrokenPipes()
 		os.Exit(shellLink(os.Args))
 	}
+	surviveBrokenPipes()
 	os.Exit(run(context.Background(), os.Args))
 }
+
+// surviveBrokenPipes keeps the exit status ours when nobody reads what is said. A
+// handler and not SIG_IGN: what is ignored stays ignored in what is started.
+func surviveBrokenPipes() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
 
 func run(ctx context.Context, args []string) int {
 	err := newApp().RunContext(ctx, args)

@@ -1031,7 +1031,7 @@ func TestStoppedServer(t *testing.T) {
 	begun := time.Now()
 	resp, err := mustOpen(t, y.root, quick()).Ask(context.Background(), channel, carriertest.Request("x"))
 	in.beatMu.Unlock()
-	if took := time.Since(begun); !errors.Is(err, forwarding.ErrUnserved) || resp.Approved || took > 2*time.Second {
+	if took := time.Since(begun); !errors.Is(err, forwarding.ErrUnserved) || resp.Approved || took > 4*time.Second {
 		t.Errorf("%+v, %v after %s", resp, err, took)
 	}
 	if !strings.Contains(resp.DenialReason, "stale") {
@@ -1150,8 +1150,45 @@ func TestPatience(t *testing.T) {
 		if calls != tt.calls || !errors.Is(err, tt.want) {
 			t.Errorf("%s: %d calls, %v", tt.name, calls, err)
 		}
-		if took := time.Since(begun); calls == 1 && took > 5*time.Millisecond || calls == 4 && took < 60*time.Millisecond {
+		if took := time.Since(begun); calls == 4 && took < 60*time.Millisecond {
 			t.Errorf("%s: took %s", tt.name, took)
 		}
+	}
+}
+
+// One child rewrites huge requests as fast as it can; a sibling is answered.
+func TestSiblingOfAFlood(t *testing.T) {
+	y := newYard(t, quick(), func(ctx context.Context, _ forwarding.Ask) (forwarding.Answer, error) {
+		<-ctx.Done()
+		return forwarding.Answer{}, ctx.Err()
+	})
+	carriertest.Serve(t, y.s, "sibling", carriertest.Allow())
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			id := fmt.Sprint("id-", i%200)
+			_ = os.WriteFile(y.request(id)+".tmp", []byte(y.text(id, strings.Repeat("x", wire.MaxFile/4)+fmt.Sprint(i))), 0o600)
+			_ = os.Rename(y.request(id)+".tmp", y.request(id))
+		}
+	}()
+	client := mustOpen(t, y.root, quick())
+	slowest := time.Duration(0)
+	for range 20 {
+		begun := time.Now()
+		if resp, err := client.Ask(context.Background(), "sibling", carriertest.Request("x")); err != nil || !resp.Approved {
+			t.Errorf("%+v, %v", resp, err)
+		}
+		slowest = max(slowest, time.Since(begun))
+	}
+	close(stop)
+	<-done
+	if slowest > time.Second {
+		t.Errorf("the slowest answer took %s", slowest)
 	}
 }

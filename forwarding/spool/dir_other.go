@@ -30,7 +30,6 @@ func (d dir) names(int) ([]string, bool, error)           { return nil, false, e
 func (d dir) remote() string                              { return "" }
 func (d dir) restrict(string)                             {}
 func (d dir) walk(...string) (dir, error)                 { return dir{}, errors.ErrUnsupported }
-func (d dir) id() (fileID, error)                         { return fileID{}, errors.ErrUnsupported }
 func (d dir) stampAt(string, fileID, int64, []byte) error { return errors.ErrUnsupported }
 func (d dir) write(string, []byte, bool, time.Time) (fileID, error) {
 	return fileID{}, errors.ErrUnsupported

@@ -356,15 +356,6 @@ func (d dir) names(limit int) ([]string, bool, error) {
 	return list, false, nil
 }
 
-// id says which directory this is.
-func (d dir) id() (fileID, error) {
-	var st unix.Stat_t
-	if err := unix.Fstat(d.fd, &st); err != nil {
-		return fileID{}, fault("stat", d.path, err)
-	}
-	return entryOf(&st).fileID, nil
-}
-
 // stampAt overwrites a few bytes of a file that this end wrote, which needs no
 // free block and no new inode. The file must still be the one that id names.
 func (d dir) stampAt(name string, id fileID, offset int64, digits []byte) error {

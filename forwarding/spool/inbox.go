@@ -153,7 +153,13 @@ func (in *inbox) serve(ctx context.Context) error {
 		case <-in.kick:
 		case <-timer.C:
 		}
+		begun := time.Now()
 		rebuilt, err := in.scan(ctx)
+		// A look that costs much is followed by as long a rest: a child that
+		// floods its own inbox gets half of one processor at most.
+		if took := time.Since(begun); took > costly {
+			rest(ctx, min(took, maxRest))
+		}
 		if err != nil && !blind {
 			in.notice(noticeDegraded("", "the inbox cannot be read", err))
 		}
@@ -174,6 +180,21 @@ func (in *inbox) serve(ctx context.Context) error {
 			wait = min(wait, in.s.o.Retry)
 		}
 		timer.Reset(wait)
+	}
+}
+
+const (
+	// costly is how long a look may take without a rest after it. An ordinary
+	// one takes a fraction of a millisecond.
+	costly  = 2 * time.Millisecond
+	maxRest = 50 * time.Millisecond
+)
+
+// rest waits, or until ctx ends.
+func rest(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
 	}
 }
 

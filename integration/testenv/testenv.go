@@ -53,6 +53,7 @@ var features = []feature{
 	{name: "tmux", about: "the tmux program", probe: program("tmux", "-V")},
 	{name: "git", about: "the git program", probe: program("git", "--version")},
 	{name: "bash", about: "the bash program", probe: program("bash", "--version")},
+	{name: "perl", about: "the perl program", probe: program("perl", "-v")},
 	{name: "node", about: "the node program", probe: program("node", "--version")},
 	{name: "npm", about: "the npm program", probe: program("npm", "--version")},
 	{name: "root", about: "running as root", probe: isRoot, personal: true},

@@ -3,9 +3,11 @@
 // every rule what became of it. Like package policy it is pure: settings come in
 // as bytes, and nothing is written.
 //
-// What an import can promise: where a rule of the source speaks, the result is
-// never looser than the source, with one exception that a note names, rules whose
-// pattern our language can only write wider and that deny or ask.
+// What an import promises: where a rule of the source speaks, the result is never
+// looser than the source. Where our language can only write a pattern wider it is
+// written wider if it denies or asks, and left out if it allows. The one exception
+// is a deny for part of a tool's input that our rules do not see: the whole tool
+// is asked then, and a note says so.
 package importer
 
 import (

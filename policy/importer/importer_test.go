@@ -113,8 +113,10 @@ func TestOpenCodeTakesTheLastMatch(t *testing.T) {
     "read": "deny",
     "*": "ask",
     "bash": {"git push *": "deny", "git *": "allow", "rm *": "allow", "rm -rf *": "deny", "tfx *": "deny", "tfx plan *": "allow", "ls -la": "allow", "ls *": "ask", "x*y": "allow", "*y": "deny"},
-    "webfetch": "allow",
+    "webfetch": {"https://go.dev/*": "allow", "https://x.org/secret*": "deny"},
+    "websearch": "allow",
     "web*": "deny",
+    "glob": {"*": "allow", "*.env": "deny"},
     "edit": "allow",
     "external_directory": {"/data/*": "allow", "*": "ask"},
     "doom_loop": "ask",
@@ -127,13 +129,13 @@ func TestOpenCodeTakesTheLastMatch(t *testing.T) {
 	check(t, r, []verdict{
 		{"bash", "git push origin", policy.Allow}, // the later git * wins there
 		{"bash", "rm x", policy.Allow}, {"bash", "rm -rf x", policy.Deny}, {"bash", "tfx destroy", policy.Deny}, {"bash", "tfx plan -o", policy.Allow},
-		{"bash", "ls -la", policy.Ask}, {"bash", "xay", policy.Deny}, {"webfetch", "https://x", policy.Deny},
+		{"bash", "ls -la", policy.Ask}, {"bash", "xay", policy.Deny}, {"webfetch", "https://x", policy.Deny}, {"websearch", "x", policy.Deny}, {"network", "go.dev", policy.Allow}, {"find", "/w/x", policy.Ask},
 		{"edit", "/w/x", policy.Allow}, {"write", "/w/x", policy.Allow}, {"path_read", "/data/x", policy.Ask}, {"read", "/w/x", policy.Allow},
 	})
 	mentions(t, r,
 		`opencode.json:6: dropped: bash "git push *": deny: it never decides: bash "git *": allow says allow for all of it`,
 		`opencode.json:4: dropped: read "*": deny: it never decides: * "*": ask says ask for all of it`,
-		`a rule for everything counts only where no mode was chosen`, `dropped: doom_loop`, `dropped: agent ../evil`, `what no rule names is allowed there`,
+		`a rule for everything counts only where no mode was chosen`, `dropped: doom_loop`, `narrowed: glob "*.env": deny: what find is asked about`, `dropped: agent ../evil`, `what no rule names is allowed there`,
 	)
 	agent, err := policy.ParseAgent("review.md", r.Agents["review"])
 	if err != nil || len(r.Agents) != 1 {

@@ -2,6 +2,7 @@ package importer
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/getpioneer/pioneer-super/policy"
@@ -72,7 +73,24 @@ func (b *builder) openCodeBlock(file string, p tree, add func(rule)) {
 					b.note(file, t.line(), text, Dropped, "not the name of a tool")
 					continue
 				}
-				add(rule{surface: s, pattern: pattern, action: a, file: file, line: t.line(), text: text, exact: true})
+				r := rule{surface: s, pattern: pattern, action: a, file: file, line: t.line(), text: text, exact: true}
+				if strings.Trim(pattern, "*") != "" && !comparable(s) {
+					if s == "webfetch" {
+						if host := urlHost(pattern); host != "" {
+							r.surface, r.pattern = "network", host
+							add(r)
+							continue
+						}
+					}
+					if a == policy.Allow {
+						b.about(r, Dropped, "what %s is asked about is not what our rules see of it", s)
+						continue
+					}
+					// A part that cannot be told apart is asked as a whole.
+					r.pattern, r.action = "*", policy.Ask
+					b.about(r, Narrowed, "what %s is asked about is not what our rules see of it: all of it is asked", s)
+				}
+				add(r)
 			}
 		}
 		if _, ok := m.value.text(); ok {
@@ -83,6 +101,26 @@ func (b *builder) openCodeBlock(file string, p tree, add func(rule)) {
 			one(e.value, e.name)
 		}
 	}
+}
+
+// comparable says whether patterns of the surface speak about the same text
+// there and here: a search's pattern or a tool's own input does not.
+func comparable(surface string) bool {
+	switch surface {
+	case "bash", "read", "edit", "write", "ls", "task", "skill", "path_read", "path_write":
+		return true
+	}
+	return false
+}
+
+var urlPattern = regexp.MustCompile(`^(?:https?://)?((?:\*\.)?[a-z0-9.-]+\.[a-z]+(?::[0-9]+)?)(?:/\*{0,2})?$`)
+
+// urlHost returns the host of a pattern that speaks about a whole host.
+func urlHost(pattern string) string {
+	if m := urlPattern.FindStringSubmatch(strings.ToLower(pattern)); m != nil {
+		return m[1]
+	}
+	return ""
 }
 
 func openCodeAction(word string) (policy.Action, bool) {

@@ -34,7 +34,7 @@ func (d *diskResolver) Lookup(word string) (string, bool, bool) {
 	if f, ok := d.mine[word]; ok {
 		return f, true, true
 	}
-	if strings.HasPrefix(word, "/work/project") {
+	if strings.HasPrefix(word, "/src/project") {
 		return word, true, true
 	}
 	if strings.HasPrefix(word, "/") {

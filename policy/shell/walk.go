@@ -68,7 +68,6 @@ type analyzer struct {
 	// taintedArgs: a positional parameter may hold a substitution.
 	taintedArgs bool
 	paths       map[pathKey]bool
-	parser      *syntax.Parser
 }
 
 type pathKey struct {

@@ -166,6 +166,9 @@ type Root struct {
 	// Shell paths found on the operator's PATH.
 	Bash string `json:"bash,omitempty"`
 	Sh   string `json:"sh,omitempty"`
+	// GitConfig is the operator's own git configuration, of which restricted tools
+	// read what runs and reveals nothing.
+	GitConfig []byte `json:"gitConfig,omitempty"`
 	// Parent is the channel of a foreign parent that asks are forwarded to.
 	Parent *Parent `json:"parent,omitzero"`
 }

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
@@ -23,6 +24,10 @@ import (
 // handTimeout bounds the time from the supervisor's order to the client's
 // streams: a client that is stopped just then must not hold a keeper for ever.
 const handTimeout = 30 * time.Second
+
+// readerIdle bounds how long a reader may take nothing of what a command wrote,
+// after its end, before the rest is dropped.
+const readerIdle = 10 * time.Second
 
 // keeper is the state of the one command that this process runs. Everything in
 // it belongs to the main goroutine; readers and the reaper only send to it.
@@ -145,8 +150,7 @@ func (k *keeper) loop(orders <-chan order, deaths <-chan death) int {
 			case o.Prepare != nil:
 				k.prepare(o.Prepare)
 			case o.Lookup != nil:
-				found := k.lookup(o.Lookup)
-				k.ctl.Send(Report{Found: &found})
+				k.found(k.lookup(o.Lookup))
 			case o.Run != nil:
 				if failed := k.take(o.Run, o.files, hands); failed != nil {
 					return give(failed)
@@ -185,6 +189,7 @@ func (k *keeper) loop(orders <-chan order, deaths <-chan death) int {
 			}
 			if d.none {
 				k.finish("wait4")
+				k.handOn(orders)
 				return 0
 			}
 			k.died(d)
@@ -238,6 +243,21 @@ func (k *keeper) finish(proof string) {
 	}
 	k.writeExit(proof)
 	k.ctl.Send(Report{Ended: &Ended{Proof: proof, Killed: k.killed}})
+}
+
+// handOn waits, with nothing left to run, for who reads what the command wrote
+// through a copier of this process. The end of the session does not wait.
+func (k *keeper) handOn(orders <-chan order) {
+	quit := make(chan struct{})
+	go func() {
+		for o := range orders {
+			if o.err != nil || o.End != nil {
+				close(quit)
+				return
+			}
+		}
+	}()
+	k.plumbing.drain(quit, readerIdle)
 }
 
 // writeExit leaves the end of the command for a supervisor that was not there.
@@ -314,8 +334,15 @@ func (k *keeper) prepare(p *Prepare) {
 		real = p.Dir
 	}
 	k.dirID = File{Path: p.Dir, Real: filepath.Clean(real), Dev: uint64(st.Dev), Ino: st.Ino, Kind: "dir"}
-	found := k.dirID
-	k.ctl.Send(Report{Found: &found})
+	k.found(k.dirID)
+}
+
+// found answers a question. A name that is no text cannot be shown or judged.
+func (k *keeper) found(f File) {
+	if !utf8.ValidString(f.Path) || !utf8.ValidString(f.Real) {
+		f = File{Error: fmt.Sprintf("%q: the name is not UTF-8", f.Real)}
+	}
+	k.ctl.Send(Report{Found: &f})
 }
 
 // handed is what the client gave over the stream socket.

@@ -5,6 +5,9 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -17,14 +20,54 @@ type plumbing struct {
 	child  []*os.File // 0, 1, 2 of the command; closed here after the start
 	master *os.File   // of the pseudo-terminal, for the client
 	slave  *os.File   // its other end, until the command has it
-	copies []func()
+	inputs []func()
+	// outputs return when the last writer is gone and all was handed on; moved
+	// counts their writes.
+	outputs []func()
+	pending sync.WaitGroup
+	moved   atomic.Int64
 }
 
 // start begins to copy what cannot be passed as it is.
 func (p *plumbing) start() {
-	for _, c := range p.copies {
+	for _, c := range p.inputs {
 		go c()
 	}
+	for _, c := range p.outputs {
+		p.pending.Go(c)
+	}
+}
+
+// drain waits until what the command wrote has been handed on. It gives up on a
+// reader that takes nothing for that long, or at once when quit is closed.
+func (p *plumbing) drain(quit <-chan struct{}, idle time.Duration) {
+	done := make(chan struct{})
+	go func() {
+		p.pending.Wait()
+		close(done)
+	}()
+	for last := int64(-1); last != p.moved.Load(); {
+		last = p.moved.Load()
+		select {
+		case <-done:
+			return
+		case <-quit:
+			return
+		case <-time.After(idle):
+		}
+	}
+}
+
+// counted is a writer that is seen to go on.
+type counted struct {
+	to    io.Writer
+	moved *atomic.Int64
+}
+
+func (c counted) Write(b []byte) (int, error) {
+	n, err := c.to.Write(b)
+	c.moved.Add(int64(n))
+	return n, err
 }
 
 // plumb passes pipes, files and /dev/null as they are; puts a pseudo-terminal of
@@ -94,10 +137,10 @@ func (p *plumbing) bridge(stream int, socket *os.File) (*os.File, error) {
 		return nil, err
 	}
 	if stream == 0 {
-		p.copies = append(p.copies, func() { io.Copy(w, end); w.Close(); end.Close() })
+		p.inputs = append(p.inputs, func() { io.Copy(w, end); w.Close(); end.Close() })
 		return r, nil
 	}
-	p.copies = append(p.copies, func() { io.Copy(end, r); r.Close(); end.Close() })
+	p.outputs = append(p.outputs, func() { io.Copy(counted{end, &p.moved}, r); r.Close(); end.Close() })
 	return w, nil
 }
 

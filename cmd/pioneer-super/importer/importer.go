@@ -9,6 +9,7 @@ package importer
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -213,15 +214,20 @@ func (im *importing) note(at place, source, format string, args ...any) {
 
 // add takes a rule; a pattern that no policy may hold is a note.
 func (im *importing) add(r rule) {
-	if r.pattern == "" || len(r.pattern) > 4000 || strings.ContainsRune(r.pattern, 0) {
-		im.note(r.at, r.source, "left out: no pattern of ours can hold it")
-		return
-	}
 	if r.action != policy.Deny {
 		r.reason = ""
 	}
 	if n := utf8.RuneCountInString(r.reason); n > 500 {
 		r.reason = string([]rune(r.reason)[:499]) + "…"
+	}
+	if _, err := policy.ParsePolicy("policy", write([]rule{r})); err != nil {
+		var problems policy.Problems
+		why := err.Error()
+		if errors.As(err, &problems) {
+			why = problems[0].What
+		}
+		im.note(r.at, r.source, "left out: no policy of ours can hold it: %s", why)
+		return
 	}
 	im.rules = append(im.rules, r)
 }
