@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/getpioneer/pioneer-super/policy"
 	"github.com/getpioneer/pioneer-super/registry"
@@ -28,7 +29,7 @@ func readRules(places registry.Places, policyFlag string, root *control.Root) er
 		return err
 	}
 	if files.Policy == nil && policyFlag != "" {
-		return fmt.Errorf("--policy: %s: %w", path, os.ErrNotExist)
+		return fmt.Errorf("--policy: open %s: %w", path, syscall.ENOENT)
 	}
 	root.Policy, root.Guards, root.Settings, root.Agents, root.PolicyPath = files.Policy, files.Guards, files.Settings, files.Agents, path
 	if files.Settings == nil {
