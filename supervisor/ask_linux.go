@@ -205,6 +205,7 @@ func (t *tree) turnLine(w *wish, v verdict, q *control.Question) {
 		q.TurnPattern += "; once only if more is opened than the session has, because it runs files that the session can change"
 	}
 	q.TurnAllowed = true
+	t.offerGrants(w, v, q)
 	if len(t.root.Reach) > 0 && t.unconfined() {
 		q.TurnAllowed = false
 		q.Warnings = append(q.Warnings, "human_channel: reachable ("+strings.Join(t.root.Reach, ", ")+"): an unconfined session could type here for you, so allow for the turn needs the phrase")

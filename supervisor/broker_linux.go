@@ -56,6 +56,8 @@ type wish struct {
 	// for its session and every session above.
 	rules *authorities
 	chain []*policy.Authority
+	// turn and treeTurn are those of its session and of the root, when it was judged.
+	turn, treeTurn uint64
 }
 
 // verdict is the outcome of recorded authority, grants included.
@@ -511,7 +513,10 @@ func originText(r policy.Rule) string {
 
 // judge asks the recorded authority of the session and every ancestor about each
 // unit, and takes the most restrictive answer.
-func (t *tree) judge(w *wish) verdict {
+func (t *tree) judge(w *wish) verdict { return t.judgeWith(w, t.liveGrants()) }
+
+// judgeWith is judge with these grants.
+func (t *tree) judgeWith(w *wish, grants policy.Grants) verdict {
 	if w.s == nil {
 		// The root's own command is the operator's: nobody stands above it.
 		return verdict{action: policy.Allow, surface: "spawn", decision: policy.Decision{Action: policy.Allow,
@@ -525,12 +530,17 @@ func (t *tree) judge(w *wish) verdict {
 	// cannot be seen through, and it is recorded.
 	free := !w.s.restricted() && !w.mentions("bash")
 	humanOnly := false
+	var covered covering
 	decide := func(q policy.Query) policy.Decision {
 		if !free && len(w.changes) > 0 && q.Surface == "bash" && q.Floor == policy.Allow {
 			q.Floor, q.FloorReason = policy.Ask, "<environment: "+strings.Join(w.changes, ", ")+">"
 		}
-		d := policy.Decide(w.chain, q)
+		if len(w.record.Environment) > 0 || w.form != "" {
+			q.ExactOnly = true
+		}
+		d, g := policy.Judge(w.chain, &grants, q, "")
 		humanOnly = humanOnly || d.HumanOnly
+		covered.add(g)
 		return d
 	}
 	out := verdict{action: policy.Allow, surface: "bash"}
@@ -573,12 +583,12 @@ func (t *tree) judge(w *wish) verdict {
 			Rule: policy.Rule{Surface: out.surface, Pattern: "*", Action: policy.Allow, Origin: origin}}
 	}
 	if out.action == policy.Ask && !out.humanOnly {
-		q := policy.Query{Surface: out.surface, Kind: out.decisionKind(), Values: []string{commandLine(w.record)}}
-		t.mu.Lock()
-		if g, ok := t.grants.Covers(w.s.id, q, scope(w.record)); ok {
+		q := policy.Query{Surface: out.surface, Kind: out.decisionKind(), Values: []string{commandLine(w.record)}, ExactOnly: true}
+		if g, ok := grants.Covers(w.s.id, q, scope(w.record)); ok {
 			out.action, out.grant = policy.Allow, &g
 		}
-		t.mu.Unlock()
+	} else if out.action == policy.Allow {
+		out.grant = covered.grant(w)
 	}
 	return out
 }

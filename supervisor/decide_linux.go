@@ -8,7 +8,6 @@ import (
 
 	"github.com/getpioneer/pioneer-super/forwarding/wire"
 	"github.com/getpioneer/pioneer-super/policy"
-	"github.com/getpioneer/pioneer-super/registry"
 	"github.com/getpioneer/pioneer-super/supervisor/audit"
 	"github.com/getpioneer/pioneer-super/supervisor/control"
 )
@@ -51,6 +50,7 @@ func (t *tree) decide(ctx context.Context, w *wish, standing func() error) outco
 		w.rules = t.rules.Load()
 		w.chain = w.s.under(w.rules)
 		w.record.Policy = w.rules.generation
+		w.turn, w.treeTurn = t.turnOf(w.s), t.turnOf(t.rootSession())
 		if out, stands := t.decideUnder(ctx, w, standing); stands {
 			return out
 		}
@@ -76,7 +76,9 @@ func (t *tree) decideUnder(ctx context.Context, w *wish, standing func() error) 
 		out := outcome{allowed: true, word: "rule", by: ruleOf(v), reason: originText(v.decision.Rule)}
 		if v.grant != nil {
 			out.answered = true
-			out.by, out.grant, row.Cached = wire.ByGrant(v.surface, v.grant.ID), v.grant.Vector, true
+			out.by, row.Cached = wire.ByGrant(v.surface, v.grant.ID), true
+			// A grant for the tree was given within another session's ceiling.
+			out.grant, _ = v.grant.Vector.WithinSession(w.s.snap)
 		}
 		return t.settled(w, out, row, audit.DecisionAllowed), true
 	case v.action != policy.Ask:
@@ -142,8 +144,8 @@ func (t *tree) decideUnder(ctx context.Context, w *wish, standing func() error) 
 	}
 	row.Grants = grantWords(out.grant)
 	out = t.settled(w, out, row, audit.ApprovalResolved)
-	if out.err == nil && said.decision == "allow_for_turn" {
-		if err := t.grantTurn(w, v, out); err != nil {
+	if out.err == nil && said.byWord == "human" {
+		if err := t.keep(w, v, out, said.answer); err != nil {
 			return undecided(err), true
 		}
 	}
@@ -164,29 +166,6 @@ func (t *tree) settled(w *wish, out outcome, row audit.Row, kind audit.Kind) out
 		return undecided(notWritten(err))
 	}
 	return out
-}
-
-// grantTurn keeps an answer for the rest of the turn: for exactly this command in
-// this directory, with what it gave, within the ceiling of its session.
-//
-// What runs files that the session can change is not given more than the session
-// has for later: the files of then are not those that were judged.
-func (t *tree) grantTurn(w *wish, v verdict, out outcome) error {
-	if len(grantWords(out.grant)) > 0 && runsSessionFiles(w) {
-		t.note(audit.Row{Kind: audit.GrantEnded, Session: w.s.id, Surface: v.surface, Value: commandLine(w.record), Record: w.record.Digest(),
-			Reason: "once only: it runs files that this session can change, with more than the session has"})
-		return nil
-	}
-	g := policy.Grant{ID: registry.NewID("g"), Session: w.s.id, From: w.s.id, Surface: v.surface, ScopeHash: scope(w.record), Vector: out.grant}
-	t.mu.Lock()
-	g.Turn = w.s.turn
-	err := t.grants.Add(g)
-	t.mu.Unlock()
-	if err != nil {
-		return err
-	}
-	return t.log.Write(audit.Row{Kind: audit.GrantGiven, Session: w.s.id, Surface: v.surface, Value: commandLine(w.record),
-		Reason: "for the turn", Grants: grantWords(out.grant), DecidedBy: nil, Record: w.record.Digest(), Details: map[string]any{"grant": g.ID}})
 }
 
 func ruleOf(v verdict) wire.DecisionSource {

@@ -447,10 +447,11 @@ func (t *tree) close(s *session, why string) {
 	t.tickets.drop(s.id)
 	t.mu.Lock()
 	s.ending = true
-	t.grants.EndTurn(s.id)
+	gone := t.grants.EndSession(s.id)
 	delete(t.sessions, s.id)
 	delete(t.channels, s.channel)
 	t.mu.Unlock()
+	t.endGrants(gone, "its session ended")
 	t.closeChannel(s)
 	t.mu.Lock()
 	e := s.exit

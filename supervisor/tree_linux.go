@@ -396,6 +396,9 @@ func (t *tree) serveEndpoint(e *endpoint) {
 		switch {
 		case m.Answer != nil:
 			t.humans.answer(e, *m.Answer)
+		case m.Request != nil && m.Request.Op == control.OpRevoke:
+			result := t.revoke(m.Request.Grant, proof)
+			conn.Send(control.Message{Result: &result})
 		case m.Request != nil && m.Request.Op == control.OpStop:
 			t.note(audit.Row{Kind: audit.LimitReached, Reason: "stopped by the human (" + string(proof) + ")"})
 			if c := t.leader(); c != nil {
@@ -661,15 +664,26 @@ func (t *tree) turn(s *session, caller *command, what string) control.Result {
 	}
 	t.mu.Lock()
 	s.turn++
-	t.grants.EndTurn(s.id)
+	gone := t.grants.EndTurn(s.id)
 	if s.parent == nil {
-		t.grants.EndTreeTurn()
+		gone = append(gone, t.grants.EndTreeTurn()...)
 	}
 	t.mu.Unlock()
+	t.endGrants(gone, "turn "+what+" of session "+s.title())
 	t.tickets.drop(s.id)
 	t.turnStarted(s)
 	t.note(audit.Row{Kind: audit.TurnMarked, Session: s.id, Reason: "turn " + what})
 	return control.Result{Class: control.ClassDecided, Session: s.id}
+}
+
+// turnOf is the number of a session's turn.
+func (t *tree) turnOf(s *session) uint64 {
+	if s == nil {
+		return 0
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return s.turn
 }
 
 func failed(format string, args ...any) control.Result {

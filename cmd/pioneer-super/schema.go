@@ -164,6 +164,15 @@ func typeSchema(t reflect.Type) schema {
 		return words(policy.AccessRead, policy.AccessWrite)
 	case reflect.TypeFor[policy.Duration]():
 		return schema{"type": "string", "pattern": `^([0-9]+(\.[0-9]+)?(ms|h|m|s))+$`, "description": `a duration such as "90s" or "10m"`}
+	case reflect.TypeFor[policy.LinkSettings]():
+		name := schema{"type": "string", "minLength": 1, "maxLength": 64}
+		return schema{"anyOf": []any{name, schema{
+			"type": "object", "required": []string{"name"}, "additionalProperties": false,
+			"properties": schema{
+				"name": name, "command": schema{"type": "array", "minItems": 1, "items": schema{"type": "string"}},
+				"timeout": typeSchema(reflect.TypeFor[policy.Duration]()), "limit": words("allow", "deny", "defer"),
+			},
+		}}}
 	case reflect.TypeFor[policy.Entry]():
 		path := schema{"type": "string", "pattern": "^/"}
 		return schema{"anyOf": []any{path, schema{
