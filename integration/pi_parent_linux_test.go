@@ -28,7 +28,12 @@ func TestTreeUnderRealPiRPC(t *testing.T) {
 		return "Yes", true
 	})
 	const script = "pioneer-super exec -- touch allowed; echo touch $?; pioneer-super ask --surface bash --value 'make clean' --json; echo ask $?"
-	p := b.Start(t, b.env(pi.Subagent(root.Session)...), b.spawn([]string{"--mode", "auto_accept_edits", "--headless"}, "sh", "-c", script)...)
+	// Variables alone prove nothing: a file of the project can set them.
+	unproven := b.Start(t, b.env(pi.Subagent(root.Session)...), b.spawn([]string{"--mode", "auto_accept_edits", "--headless"}, "sh", "-c", script)...)
+	if unproven.Status(t, patience); !strings.Contains(unproven.Output(), "which nothing proves") || !strings.Contains(unproven.Output(), "touch 126") || len(root.Dialogs()) != 0 {
+		t.Errorf("a parent that only the environment names was asked, or nobody was told: %s", unproven.Output())
+	}
+	p := b.Start(t, b.env(pi.Subagent(root.Session)...), b.spawn([]string{"--mode", "auto_accept_edits", "--headless", "--parent", root.Session}, "sh", "-c", script)...)
 	if status := p.Status(t, patience); status != 0 {
 		t.Errorf("exit status %d", status)
 	}
@@ -54,7 +59,7 @@ func TestTreeUnderRealPiTerminal(t *testing.T) {
 	b := newBench(t, model, nil, `{"bash": {"*": "ask"}}`)
 	root := b.StartTerminalRoot(t, "root-tui", b.Env())
 	p := b.Start(t, b.env(pi.Subagent("root-tui")...),
-		b.spawn([]string{"--mode", "auto_accept_edits", "--headless"}, "sh", "-c", "pioneer-super exec -- touch allowed")...)
+		b.spawn([]string{"--mode", "auto_accept_edits", "--headless", "--parent", "root-tui"}, "sh", "-c", "pioneer-super exec -- touch allowed")...)
 	root.Shows(t, patience, "Permission Required (Subagent)", "touch allowed")
 	time.Sleep(500 * time.Millisecond)
 	root.Type(t, "y")

@@ -64,6 +64,13 @@ var toolchains = []string{
 	"anaconda3", "miniconda3", "miniforge3",
 }
 
+// SystemFolders is the table of what is readable in every restricted mode, with
+// /etc but for what only the superuser reads, and the harmless device nodes. A rule
+// that asks about reads outside a session's roots need not ask about these.
+func SystemFolders() []string {
+	return append(append(slices.Clone(systemFolders), "/etc"), deviceNodes...)
+}
+
 // Toolchains is the table of what is readable below a home directory, relative to it.
 func Toolchains() []string { return slices.Clone(toolchains) }
 

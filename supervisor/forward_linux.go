@@ -49,7 +49,9 @@ func (t *tree) spoolAt(root string) (*spool.Spool, error) {
 	if sp := t.spools[root]; sp != nil {
 		return sp, nil
 	}
-	sp, err := spool.Open(root, spool.Options{PID: os.Getpid()})
+	// In a root of our own every peer is ours and writes heartbeats.
+	own := strings.HasPrefix(root, t.store.RunDir()+"/")
+	sp, err := spool.Open(root, spool.Options{PID: os.Getpid(), AllPeersBeat: own})
 	if err == nil {
 		t.spools[root] = sp
 	}
@@ -65,7 +67,9 @@ func (t *tree) serveForeign(s *session) error {
 	}
 	h := &foreign{t: t, s: s, ready: make(chan struct{})}
 	failed := make(chan error, 1)
+	s.served = make(chan struct{})
 	go func() {
+		defer close(s.served)
 		if err := sp.Serve(s.ctx, s.channel, h); err != nil {
 			failed <- err
 			t.note(audit.Row{Kind: audit.ChannelNotice, Session: s.id, Reason: "channel: " + err.Error()})

@@ -124,6 +124,9 @@ func (t *tree) makePlan(s *session, grant policy.GrantVector, agent bool, adapte
 		Host:        t.host,
 	}
 	for _, e := range s.snap.Open.Read {
+		if e.Provenance == policy.ProvenanceSystem {
+			continue // the plan knows them, and what of them stays closed
+		}
 		req.ReadRoots = append(req.ReadRoots, e.Path)
 	}
 	for _, e := range s.snap.Open.Write {

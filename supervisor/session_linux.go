@@ -41,6 +41,8 @@ type session struct {
 	tools   []string // the base of its tools
 	plans   plans
 	clients atomic.Int32 // connections that are served
+	over    sync.Once
+	served  chan struct{} // closed when its channel is not served any more
 	temp    string
 	cache   string
 	ctl     string // directory of its listener

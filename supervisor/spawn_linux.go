@@ -160,7 +160,7 @@ func (t *tree) newSession(w *wish, want *control.Spawn, mode policy.Mode, limit 
 		if err != nil {
 			return nil, nil, failed("%v", err), false
 		}
-		s.snap = policy.Resolve(rules.newest().settings.Input(policy.ResolveInput{Mode: mode, Source: source, Workspace: workspace, Cwd: w.dir.Real}))
+		s.snap = policy.Resolve(rules.newest().settings.Input(policy.ResolveInput{Mode: mode, Source: source, Workspace: workspace, Cwd: w.dir.Real, ExtraRoots: t.systemRoots()}))
 		if limit != nil {
 			s.snap, narrowed = policy.Child(s.snap, "", limit, w.dir.Real)
 		}
@@ -191,6 +191,19 @@ func (t *tree) newSession(w *wish, want *control.Spawn, mode policy.Mode, limit 
 		}
 	}
 	return s, narrowed, control.Result{}, true
+}
+
+// systemRoots are what every restricted session reads: system folders, and the
+// listed toolchains in the operator's home.
+func (t *tree) systemRoots() []policy.Entry {
+	var out []policy.Entry
+	for _, p := range sandbox.SystemFolders() {
+		out = append(out, policy.Entry{Path: p, Access: policy.AccessRead, Provenance: policy.ProvenanceSystem})
+	}
+	for _, p := range sandbox.Toolchains() {
+		out = append(out, policy.Entry{Path: filepath.Join(t.root.Home, p), Access: policy.AccessRead, Provenance: policy.ProvenanceSystem})
+	}
+	return out
 }
 
 // workspace is the nearest ancestor of the directory that holds .git, else the
@@ -437,7 +450,9 @@ func (t *tree) endSession(s *session, why string) {
 }
 
 // close takes a session off the books.
-func (t *tree) close(s *session, why string) {
+func (t *tree) close(s *session, why string) { s.over.Do(func() { t.closeOnce(s, why) }) }
+
+func (t *tree) closeOnce(s *session, why string) {
 	if s.cancel != nil {
 		s.cancel()
 	}
@@ -452,6 +467,14 @@ func (t *tree) close(s *session, why string) {
 	delete(t.channels, s.channel)
 	t.mu.Unlock()
 	t.endGrants(gone, "its session ended")
+	if s.served != nil {
+		// Its inbox is cleared before anybody is told that it is over: it may lie in
+		// a directory that is not ours.
+		select {
+		case <-s.served:
+		case <-time.After(stopGrace):
+		}
+	}
 	t.closeChannel(s)
 	t.mu.Lock()
 	e := s.exit
@@ -462,11 +485,7 @@ func (t *tree) close(s *session, why string) {
 	if s.ctl != "" {
 		os.RemoveAll(filepath.Dir(s.ctl))
 	}
-	select {
-	case <-s.ended:
-	default:
-		close(s.ended)
-	}
+	close(s.ended)
 }
 
 // serveChannel serves the descriptor that a command got where it may not open

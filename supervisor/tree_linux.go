@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -278,6 +279,7 @@ func (t *tree) shutdown() {
 	for reaper.Clear(nil, 5*time.Second) > 0 {
 		t.note(audit.Row{Kind: audit.LimitReached, Reason: "processes do not end although they were killed; still trying"})
 	}
+	t.closeAll()
 	if _, problems := t.store.FoldExits(); len(problems) > 0 {
 		t.note(audit.Row{Kind: audit.LimitReached, Reason: "exit files: " + errors.Join(problems...).Error()})
 	}
@@ -287,6 +289,34 @@ func (t *tree) shutdown() {
 	t.log.Close()
 	os.RemoveAll(t.store.RunDir())
 	t.store.Close()
+}
+
+// closeAll takes every session that was cut short off the books, leaves first:
+// its channel in a foreign root is cleared, its end is written.
+func (t *tree) closeAll() {
+	t.mu.Lock()
+	var rest []*session
+	for _, s := range t.sessions {
+		rest = append(rest, s)
+	}
+	t.mu.Unlock()
+	slices.SortFunc(rest, func(a, b *session) int { return b.depth - a.depth })
+	late := time.After(stopGrace)
+	for _, s := range rest {
+		t.mu.Lock()
+		var commands []*command
+		for _, c := range s.commands {
+			commands = append(commands, c)
+		}
+		t.mu.Unlock()
+		for _, c := range commands {
+			select {
+			case <-c.over:
+			case <-late:
+			}
+		}
+		t.close(s, "its tree was ended")
+	}
 }
 
 // note writes an audit line whose failure decides nothing.

@@ -67,6 +67,7 @@ func spawnCommand() *cli.Command {
 			&cli.BoolFlag{Name: "new-tree", Usage: "start a tree of its own although one is above"},
 			&cli.BoolFlag{Name: "no-envelope", Usage: "no control envelope: sudo works inside, survivors are then unknown (root only)"},
 			&cli.BoolFlag{Name: "phrase", Usage: "ask for a phrase that later proves you from another terminal (root only)"},
+			&cli.StringFlag{Name: "parent", Usage: "the foreign `SESSION` that asks go to when nobody is here; needed where nothing proves it (root only)"},
 			&cli.IntFlag{Name: "approver-fd", Value: -1, Usage: "an inherited socket `N` over which a program of yours answers (root only)"},
 			&cli.IntFlag{Name: "max-depth", Value: 8, Usage: "how many sessions may stand below each other (root only)"},
 			&cli.IntFlag{Name: "status-fd", Value: -1, Usage: "write one JSON line about the end to descriptor `N`"},

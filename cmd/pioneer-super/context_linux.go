@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -73,18 +72,30 @@ func piIsAncestor(string) (bool, string) {
 	return false, "no ancestor of this process is a Pi"
 }
 
-// foreignParent is the session that this tree's asks can be forwarded to.
-func foreignParent() *control.Parent {
+// foreignParent is the session that this tree's asks can be forwarded to: the one
+// that the operator names, else the one that detection finds and something proves.
+func foreignParent(named string) (*control.Parent, error) {
+	out := &control.Parent{Root: foreignRoot(), Session: named, Own: registry.NewID("tree"), Source: "flag"}
+	if named != "" {
+		id, ok := registry.NormalizeID(named)
+		if _, err := registry.EncodeID(id); !ok || err != nil {
+			return nil, fmt.Errorf("%q is no session id", named)
+		}
+		out.Session = id
+		return out, nil
+	}
 	found := detect()
 	if found.Parent == "" {
-		return nil
+		return nil, nil
 	}
-	root := foreignRoot()
-	if _, err := os.Stat(root); errors.Is(err, os.ErrNotExist) {
-		// The session serves nothing yet: its directory appears with the first ask.
-		if _, err := os.Stat(filepath.Dir(filepath.Dir(root))); err != nil {
-			return nil
+	out.Session, out.Source = found.Parent, found.Source
+	if !found.Proven {
+		// A Pi of before heartbeats proves itself by standing above; any other
+		// variable may be left over, or planted by a file of the project.
+		if above, why := piIsAncestor(found.Parent); !above {
+			warn("%s names the session %s as parent, which nothing proves (%s): it is not asked; --parent %s asks it", found.Source, visible(found.Parent), why, visible(found.Parent))
+			return nil, nil
 		}
 	}
-	return &control.Parent{Root: root, Session: found.Parent, Own: registry.NewID("tree"), Source: found.Source}
+	return out, nil
 }

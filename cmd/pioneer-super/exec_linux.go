@@ -253,5 +253,8 @@ func agentDir() string {
 }
 
 func foreignRoot() string {
+	if root := os.Getenv("PIONEER_SUPER_FORWARDING_ROOT"); root != "" {
+		return root
+	}
 	return filepath.Join(agentDir(), "sessions", "permission-forwarding")
 }

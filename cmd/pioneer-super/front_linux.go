@@ -67,7 +67,7 @@ func spawn(c *cli.Context) error {
 
 // nested runs a request as a client of a tree above.
 func nested(c *cli.Context, conn *control.Conn, request *control.Request) error {
-	for _, flag := range []string{"policy", "headless", "interactive", "no-envelope", "phrase", "approver-fd", "max-depth"} {
+	for _, flag := range []string{"policy", "headless", "interactive", "no-envelope", "phrase", "approver-fd", "max-depth", "parent"} {
 		if c.IsSet(flag) && flag != "headless" {
 			return exit(125, "--%s is for the root of a tree; this is inside one (--new-tree starts another)", flag)
 		}
@@ -146,7 +146,9 @@ func front(c *cli.Context, places registry.Places, request *control.Request) err
 		}
 	}
 	root.GitConfig = gitConfig(root.Home)
-	root.Parent = foreignParent()
+	if root.Parent, err = foreignParent(c.String("parent")); err != nil {
+		return exit(125, "--parent: %v", err)
+	}
 	request.Op, request.Root = control.OpRoot, root
 
 	conn, err := startSupervisor()

@@ -55,6 +55,8 @@ func build() (string, error) {
 	path := filepath.Join(built.dir, "pioneer-super")
 	cmd := exec.Command("go", "build", "-o", path, "./cmd/pioneer-super")
 	cmd.Dir = root
+	// As it is shipped: a static program starts faster.
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, out)
 	}

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/getpioneer/pioneer-super/integration/testenv"
 )
 
@@ -56,8 +58,13 @@ func Start(t testing.TB, o Options, argv ...string) *Screen {
 		if t.Failed() {
 			t.Logf("the screen at the end:\n%s", s.Text())
 		}
+		// A program may outlive its terminal: a hang-up can be ignored.
+		leader, _ := s.tmux("display-message", "-p", "#{pane_pid}")
 		// There is nothing to end where the program has ended by itself.
 		_, _ = s.tmux("kill-server")
+		if pid, err := strconv.Atoi(strings.TrimSpace(leader)); err == nil && pid > 1 {
+			killSession(pid)
+		}
 		if err := os.RemoveAll(dir); err != nil {
 			t.Errorf("screen: %v", err)
 		}
@@ -69,6 +76,24 @@ func Start(t testing.TB, o Options, argv ...string) *Screen {
 		t.Fatalf("screen: %v: %s", err, out)
 	}
 	return s
+}
+
+// killSession kills every process of a terminal session, which its leader names.
+func killSession(leader int) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		if session, err := unix.Getsid(pid); err == nil && session == leader {
+			// It may have ended between the two; then there is nothing to kill.
+			_ = unix.Kill(pid, unix.SIGKILL)
+		}
+	}
 }
 
 func (s *Screen) tmux(args ...string) (string, error) {

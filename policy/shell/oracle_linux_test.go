@@ -433,9 +433,6 @@ func compare(t *testing.T, o *oracle, want int, most time.Duration) {
 	if s := os.Getenv("PIONEER_TEST_SEED"); s != "" {
 		fmt.Sscan(s, &seed)
 	}
-	if testing.Short() {
-		want = 500
-	}
 	if s := os.Getenv("PIONEER_TEST_ORACLE"); s != "" {
 		fmt.Sscan(s, &want)
 		deadline = time.Now().Add(time.Hour)
