@@ -189,3 +189,26 @@ func TestAlways(t *testing.T) {
 	l.give("stop", "")
 	r.wait(t, 10*time.Second)
 }
+
+// TestAnAnswerAfterTheTurnKeepsNothing: a turn that ended while somebody read takes
+// what the answer would have kept with it.
+func TestAnAnswerAfterTheTurnKeepsNothing(t *testing.T) {
+	l := newLab(t)
+	l.configure("policy.jsonc", `{"permission": {"bash": {"*": "ask", "sh *": "allow"}}}`)
+	l.script("agent.sh", `pioneer-super exec -- ls -a >/dev/null & first=$!
+while [ ! -e go ]; do sleep 0.02; done
+pioneer-super turn end; touch ended
+wait $first; echo $?
+pioneer-super exec -- ls -a >/dev/null; echo $?`)
+	r, human := l.attended(nil, "sh", "agent.sh")
+	q := human.next()
+	l.give("go", "")
+	l.up("ended")
+	human.say(q, "allow_for_turn", keptAs("pattern", false))
+	human.say(human.next(), "deny")
+	r.wait(t, 10*time.Second)
+	if r.stdout() != "0\n126\n" {
+		t.Errorf("%q\n%s", r.stdout(), r.stderr())
+	}
+	l.row(audit.GrantEnded, "its turn ended while it was given")
+}
