@@ -539,6 +539,11 @@ func (t *tree) judgeWith(w *wish, grants policy.Grants) verdict {
 			q.ExactOnly = true
 		}
 		d, g := policy.Judge(w.chain, &grants, q, "")
+		if g != nil && w.op != control.OpAsk && g.Surface == "bash" && g.Program == "" {
+			// It was given for an agent's own gate, where no program was resolved: what
+			// runs here may be another one.
+			d, g = policy.Decide(w.chain, q), nil
+		}
 		humanOnly = humanOnly || d.HumanOnly
 		covered.add(g)
 		return d

@@ -215,6 +215,30 @@ pioneer-super exec -- ls -a >/dev/null; echo $?`)
 	l.row(audit.GrantEnded, "its turn ended while it was given")
 }
 
+// TestAGatesPatternRunsNothing: a pattern that was granted for an agent's own gate,
+// where nobody knows which program it means, lets nothing run by that name.
+func TestAGatesPatternRunsNothing(t *testing.T) {
+	l := newLab(t)
+	l.configure("policy.jsonc", `{"permission": {"bash": {"*": "ask", "sh *": "allow"}}}`)
+	l.script("agent.sh", runner)
+	r, human := l.attended(nil, "sh", "agent.sh")
+	a := &asks{l: l}
+	name := a.post("pioneer-super ask --surface bash --value 'ls -a'", "pioneer-super ask --surface bash --value 'ls -l'", "pioneer-super exec -- ls -l")
+	q := human.next()
+	if q.Pattern == "" {
+		human.say(q, "allow_for_turn")
+		human.say(human.next(), "allow_once") // the gate's second ask
+	} else {
+		human.say(q, "allow_for_turn", keptAs("pattern", false))
+	}
+	human.say(human.next(), "deny")
+	if got := strings.ReplaceAll(l.want(name), "\n", " "); got != "0 0 126" {
+		t.Errorf("offered %q: %s", q.Pattern, got)
+	}
+	l.give("stop", "")
+	r.wait(t, 10*time.Second)
+}
+
 // TestAPatternIsGivenAndRevokedInTerminals: the key and its word in the first
 // terminal, the phrase in the second.
 func TestAPatternIsGivenAndRevokedInTerminals(t *testing.T) {
