@@ -54,6 +54,7 @@ type session struct {
 	children []*session
 	commands map[string]*command
 	leader   *command
+	jobs     int // that are remembered
 	ending   bool
 	exit     registry.Exit // its agent's
 	turn     uint64

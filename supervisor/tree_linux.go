@@ -35,11 +35,15 @@ const (
 	defaultDepth = 8
 	maxCommands  = 256 // at once, per tree
 	maxClients   = 128 // connections at once, per session
-	maxJobs      = 8192
-	stopGrace    = 2 * time.Second
+	// maxJobs bounds the requests of one session that are remembered, and so those
+	// that it makes in ten minutes: one noisy child takes no place of its siblings.
+	maxJobs   = 8192
+	stopGrace = 2 * time.Second
 	// greetTimeout bounds how long a peer may take for its hello, and then for its
 	// request.
 	greetTimeout = 10 * time.Second
+	// phraseTimeout bounds how long a human may type a phrase.
+	phraseTimeout = 2 * time.Minute
 )
 
 // tree is one tree under this supervisor.
@@ -390,7 +394,7 @@ func (t *tree) serveHuman(conn *control.Conn) {
 	if err := t.greet(conn, ""); err != nil {
 		return
 	}
-	m, err := request(conn)
+	m, err := request(conn, phraseTimeout)
 	if err != nil || m.Request.Op != control.OpApprove || m.Request.Approve == nil {
 		t.note(audit.Row{Kind: audit.AnswerRefused, Reason: errNotProven.Error() + " (" + who + ")"})
 		conn.Send(control.Message{Result: &control.Result{Exit: 126, Class: control.ClassRefused, Reason: errNotProven.Error()}})
@@ -537,7 +541,7 @@ func (t *tree) serveClient(conn *control.Conn, s *session, through *command) {
 	if t.greet(conn, s.id) != nil {
 		return
 	}
-	m, err := request(conn)
+	m, err := request(conn, greetTimeout)
 	if err != nil {
 		t.note(audit.Row{Kind: audit.PeerRefused, Session: s.id, Command: caller.id, Reason: err.Error()})
 		res := failed("refused: %v", err)
@@ -594,8 +598,8 @@ func (t *tree) serveClient(conn *control.Conn, s *session, through *command) {
 
 // request reads the one request of a connection. A client that is silent must not
 // hold its place for ever.
-func request(conn *control.Conn) (control.Message, error) {
-	conn.Unix().SetReadDeadline(time.Now().Add(greetTimeout))
+func request(conn *control.Conn, within time.Duration) (control.Message, error) {
+	conn.Unix().SetReadDeadline(time.Now().Add(within))
 	defer conn.Unix().SetReadDeadline(time.Time{})
 	var m control.Message
 	if err := conn.Recv(&m); err != nil {
@@ -646,18 +650,20 @@ func (t *tree) once(s *session, r *control.Request, run func() control.Result) c
 		<-j.done
 		return j.result
 	}
-	if len(t.jobs) >= maxJobs {
+	if s.jobs >= maxJobs {
 		t.mu.Unlock()
-		return failed("%d requests were made in ten minutes, which is the limit", maxJobs)
+		return failed("%d requests were made by this session in ten minutes, which is the limit", maxJobs)
 	}
 	j := &job{done: make(chan struct{}), is: is}
 	t.jobs[key] = j
+	s.jobs++
 	t.mu.Unlock()
 	j.result = run()
 	close(j.done)
 	time.AfterFunc(10*time.Minute, func() {
 		t.mu.Lock()
 		delete(t.jobs, key)
+		s.jobs--
 		t.mu.Unlock()
 	})
 	return j.result

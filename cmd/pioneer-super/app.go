@@ -9,7 +9,7 @@ import (
 )
 
 func newApp() *cli.App {
-	cli.HelpFlag = &cli.BoolFlag{Name: "help", Aliases: []string{"h"}, Usage: "show this help"}
+	cli.HelpFlag = &cli.BoolFlag{Name: "help", Aliases: []string{"h"}, Usage: "show this help", DisableDefaultText: true}
 	app := &cli.App{
 		Name:                 "pioneer-super",
 		Usage:                "one authority at the root of a tree of coding agents",

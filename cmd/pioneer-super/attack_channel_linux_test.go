@@ -547,3 +547,89 @@ func TestRequestsThatTwoReadersReadDifferently(t *testing.T) {
 		}
 	}
 }
+
+var _ = part("flood", func([]string) int {
+	var held []*control.Conn
+	refused := ""
+	for range 300 {
+		conn, err := control.Dial(os.Getenv("PIONEER_SUPER_SOCKET"))
+		if err != nil {
+			refused = err.Error()
+			break
+		}
+		held = append(held, conn)
+		conn.Unix().SetReadDeadline(time.Now().Add(5 * time.Second))
+		if _, err := greet(conn); err != nil {
+			refused = err.Error()
+			break
+		}
+	}
+	tell(outcome{Name: "flood", Status: len(held), Said: refused})
+	os.WriteFile("flooded", nil, 0o600)
+	untilThere("finish")
+	for _, c := range held {
+		c.Close()
+	}
+	return 0
+})
+
+// TestOneSessionDoesNotHoldUpAnother: a child that takes every connection it can
+// get is told so, and its parent goes on.
+func TestOneSessionDoesNotHoldUpAnother(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.hostile()
+	l.script("agent.sh", `pioneer-super spawn -- ./hostile flood &
+while [ ! -e flooded ]; do sleep 0.05; done
+pioneer-super exec -- echo through; pioneer-super spawn -- echo spawned
+touch finish; wait; exit 0`)
+	r := l.spawn(nil, "sh", "agent.sh")
+	if code := r.wait(t, 40*time.Second); code != 0 || !strings.Contains(r.stdout(), "through\n") || !strings.Contains(r.stdout(), "spawned\n") {
+		t.Errorf("status %d: %s%s", code, r.stdout(), r.stderr())
+	}
+	if o := outcomes(t, r.stdout())["flood"]; o.Status < 50 || o.Status >= 300 || !strings.Contains(o.Said, "which is the limit") {
+		t.Errorf("%+v", o)
+	}
+}
+
+// TestOnlyTheStreamsAreHandedDown: a descriptor that the first client was given is
+// in no other process of the tree.
+func TestOnlyTheStreamsAreHandedDown(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	r := l.spawnAs(func(c *exec.Cmd) { c.ExtraFiles = []*os.File{writer} }, nil, "sh", "-c", "touch up; while [ ! -e finish ]; do sleep 0.05; done")
+	l.up("up")
+	writer.Close()
+	var st unix.Stat_t
+	if err := unix.Fstat(int(reader.Fd()), &st); err != nil {
+		t.Fatal(err)
+	}
+	name, others := fmt.Sprintf("pipe:[%d]", st.Ino), 0
+	held := func(pid int) bool {
+		fds, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+		for _, fd := range fds {
+			if to, _ := os.Readlink(fd); to == name {
+				return true
+			}
+		}
+		return false
+	}
+	if !held(os.Getpid()) {
+		t.Fatal("this process does not hold the pipe: the search finds nothing")
+	}
+	for _, pid := range append(childrenOf(supervisorOf(t, r.Process.Pid)), supervisorOf(t, r.Process.Pid)) {
+		if others++; held(pid) {
+			t.Errorf("process %d (%s) holds the pipe", pid, argv0(pid))
+		}
+	}
+	if others < 2 {
+		t.Errorf("%d processes were looked at", others)
+	}
+	l.touch("finish")
+	r.wait(t, 20*time.Second)
+}

@@ -130,8 +130,8 @@ func TestNobodyAnswersWithoutProof(t *testing.T) {
 	os.Rename(filepath.Join(l.work, "ask.new"), filepath.Join(l.work, "ask"))
 	l.up("answered")
 	out := fmt.Sprint(told) + second.stdout() + r.stdout()
-	for _, want := range []string{"outside 126 nothing proves", `"second tree","Answer":"126 it is a process of a tree`,
-		`"agent","Answer":"126 it is a process of a tree`, `"daemon","Answer":"126 it is a process of a tree`} {
+	for _, want := range []string{"outside 126 nothing proves", `"second tree","Answer":"126 it is a process of the tree t-`,
+		`"agent","Answer":"126 it is a process of the tree t-`, `"daemon","Answer":"126 it is a process of the tree t-`} {
 		if !strings.Contains(out, want) {
 			t.Errorf("not told %q, but: %s", want, out)
 		}

@@ -441,17 +441,23 @@ func TestCommandTableThroughTheBinary(t *testing.T) {
 		}
 		known[e.ID] = e.Got
 	}
-	codes := map[string]int{"allow": 0, "ask": 13, "deny": 10}
-	total, best := 0, 0
+	type row struct {
+		ID, Command, Floor, Best string
+		Policy                   map[string]json.RawMessage
+	}
+	// One process answers all rows of the same flags and policy.
+	type batch struct {
+		args      []string
+		rows      []row
+		questions strings.Builder
+	}
+	batches := map[string]*batch{}
 	for line := range strings.Lines(string(data)) {
-		var c struct {
-			ID, Command, Floor, Best string
-			Policy                   map[string]json.RawMessage
-		}
+		var c row
 		if err := json.Unmarshal([]byte(line), &c); err != nil {
 			t.Fatal(err)
 		}
-		args := []string{"check", "--json", "--home", "/home/u", "--cwd", work, "--shell", c.Command}
+		args := []string{"check", "--batch", "--home", "/home/u", "--cwd", work}
 		bash, permission := map[string]json.RawMessage{}, map[string]any{}
 		for k, v := range c.Policy {
 			switch {
@@ -469,30 +475,28 @@ func TestCommandTableThroughTheBinary(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := write(t, filepath.Join(t.TempDir(), "policy.jsonc"), string(text))
-		if strings.ContainsRune(c.Command, 0) {
-			// No argument holds a NUL; standard input does.
-			args[slices.Index(args, c.Command)] = "-"
+		key := strings.Join(args, " ") + string(text)
+		b := batches[key]
+		if b == nil {
+			p := write(t, filepath.Join(t.TempDir(), "policy.jsonc"), string(text))
+			b = &batch{args: append(args, "--policy", p)}
+			batches[key] = b
 		}
-		cmd := exec.Command(bin, append(args, "--policy", p)...)
-		cmd.Dir, cmd.Stdin = work, strings.NewReader(c.Command)
-		out, err := cmd.Output()
-		var exit *exec.ExitError
-		if err != nil && !errors.As(err, &exit) {
+		question, err := json.Marshal(map[string]string{"id": c.ID, "shell": c.Command})
+		if err != nil {
 			t.Fatal(err)
 		}
-		var v struct {
-			Verdict string
-			Shell   struct {
-				Commands []struct{ Words []string }
-			}
+		b.rows = append(b.rows, c)
+		b.questions.Write(append(question, '\n'))
+	}
+	type verdict struct {
+		ID, Verdict string
+		Shell       struct {
+			Commands []struct{ Words []string }
 		}
-		if err := json.Unmarshal(out, &v); err != nil {
-			t.Fatalf("%s: %v: %s", c.ID, err, out)
-		}
-		if cmd.ProcessState.ExitCode() != codes[v.Verdict] {
-			t.Errorf("%s: %s leaves with %d", c.ID, v.Verdict, cmd.ProcessState.ExitCode())
-		}
+	}
+	total, best := 0, 0
+	judge := func(c row, v verdict) {
 		rm := slices.ContainsFunc(v.Shell.Commands, func(u struct{ Words []string }) bool {
 			return len(u.Words) > 0 && filepath.Base(u.Words[0]) == "rm"
 		})
@@ -510,6 +514,25 @@ func TestCommandTableThroughTheBinary(t *testing.T) {
 			t.Errorf("%s: %q is %s, best is %s, and no exception says so", c.ID, c.Command, v.Verdict, c.Best)
 		}
 	}
+	for _, b := range batches {
+		cmd := exec.Command(bin, b.args...)
+		cmd.Dir, cmd.Stdin = work, strings.NewReader(b.questions.String())
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("%q: %v", b.args, err)
+		}
+		answers := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
+		if len(answers) != len(b.rows) {
+			t.Fatalf("%q: %d answers to %d questions", b.args, len(answers), len(b.rows))
+		}
+		for i, c := range b.rows {
+			var v verdict
+			if err := json.Unmarshal([]byte(answers[i]), &v); err != nil || v.ID != c.ID {
+				t.Fatalf("%s: %v: %s", c.ID, err, answers[i])
+			}
+			judge(c, v)
+		}
+	}
 	t.Logf("%d of %d as a careful reader has it", best, total)
 	if total < 180 || best*100 < total*95 {
 		t.Errorf("%d of %d are as a careful reader has it", best, total)
@@ -519,7 +542,7 @@ func TestCommandTableThroughTheBinary(t *testing.T) {
 func TestHelp(t *testing.T) {
 	for _, args := range [][]string{
 		{"check"}, {"policy", "show"}, {"policy", "lint"}, {"policy", "test"}, {"policy", "import"},
-		{"config", "schema"}, {"config", "init"}, {"config", "check"}, {"prompt-section"},
+		{"config", "schema"}, {"config", "init"}, {"config", "check"}, {"prompt-section"}, {"policy"}, {"config"},
 	} {
 		got := runHere("", append(slices.Clone(args), "--help")...)
 		golden := filepath.Join("testdata", "help", strings.Join(args, "-")+".txt")
@@ -533,7 +556,11 @@ func TestHelp(t *testing.T) {
 		if got.code != 0 || got.out != string(want) {
 			t.Errorf("%q: %s", args, cmp.Diff(string(want), got.out))
 		}
-		for _, part := range []string{"USAGE:\n   pioneer-super " + strings.Join(args, " "), "FLAGS:", "EXAMPLES:\n   pioneer-super "} {
+		list := "FLAGS:\n"
+		if args[len(args)-1] == "policy" || args[len(args)-1] == "config" {
+			list = "COMMANDS:\n"
+		}
+		for _, part := range []string{"USAGE:\n   pioneer-super " + strings.Join(args, " "), list, "EXAMPLES:\n   pioneer-super "} {
 			if !strings.Contains(got.out, part) {
 				t.Errorf("%q: no %q", args, part)
 			}

@@ -20,11 +20,15 @@ import (
 const maxAgentFiles = 1000
 
 func configCommand() *cli.Command {
-	return &cli.Command{
-		Name: "config", Usage: "start, check and describe the configuration",
-		Subcommands: []*cli.Command{configInitCommand(), configCheckCommand(), configSchemaCommand()},
-		Action:      needsSubcommand,
-	}
+	return groupCommand("config", "start, check and describe the configuration",
+		`The configuration is $XDG_CONFIG_HOME/pioneer-super, or ~/.config/pioneer-super:
+   policy.jsonc        rules
+   hard-guards.jsonc   denies that nothing loosens, writes that only a human allows
+   config.jsonc        folders, hosts and capabilities of restricted sessions
+   agents/NAME.md      what restricts a single agent
+All of them may be missing.`,
+		"pioneer-super config init\npioneer-super config check\npioneer-super config schema > ~/.config/pioneer-super/policy.schema.json",
+		configInitCommand(), configCheckCommand(), configSchemaCommand())
 }
 
 func configSchemaCommand() *cli.Command {

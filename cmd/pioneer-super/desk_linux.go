@@ -138,6 +138,15 @@ func humanConn(c *cli.Context, name string) (*control.Conn, *terminal.Human, err
 	if err != nil {
 		return nil, nil, exit(125, "this needs a terminal: %v", err)
 	}
+	conn, err := control.Dial(humanSocket(tree))
+	if err == nil {
+		conn, err = greet(conn)
+	}
+	if err != nil {
+		return nil, nil, exit(125, "tree %s: %v", tree.ID(), err)
+	}
+	// From here on nobody looks into this process: what is typed in it proves the
+	// human. Before, the supervisor had to look where it lives.
 	unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 	request := &control.Request{ID: registry.NewRequestID(), Op: control.OpApprove, Approve: &control.Approve{}}
 	if c.Bool("phrase") {
@@ -148,13 +157,6 @@ func humanConn(c *cli.Context, name string) (*control.Conn, *terminal.Human, err
 			return nil, nil, exit(125, "phrase: %v", err)
 		}
 		request.Approve.Phrase = supervisor.HashPhrase(tree.ID(), string(phrase))
-	}
-	conn, err := control.Dial(humanSocket(tree))
-	if err == nil {
-		conn, err = greet(conn)
-	}
-	if err != nil {
-		return nil, nil, exit(125, "tree %s: %v", tree.ID(), err)
 	}
 	if err := conn.Send(control.Message{Request: request}); err != nil {
 		return nil, nil, exit(125, "%v", err)

@@ -189,6 +189,11 @@ func startSupervisor() (*control.Conn, error) {
 		return nil, err
 	}
 	defer null.Close()
+	// What this process was given beside its streams is for it alone: whoever waits
+	// for the end of such a pipe must not wait for a keeper.
+	if err := unix.CloseRange(3, ^uint(0)>>1, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		return nil, os.NewSyscallError("close_range", err)
+	}
 	if _, err := syscall.ForkExec("/proc/self/exe", []string{supervisor.Name}, &syscall.ProcAttr{
 		Dir:   "/",
 		Files: []uintptr{null.Fd(), null.Fd(), null.Fd(), theirs.Fd()},

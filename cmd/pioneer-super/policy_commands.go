@@ -9,7 +9,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/getpioneer/pioneer-super/cmd/pioneer-super/importer"
 	"github.com/getpioneer/pioneer-super/policy"
 )
 
@@ -17,9 +16,33 @@ import (
 const exitFindings = 1
 
 func policyCommand() *cli.Command {
+	return groupCommand("policy", "show, check, test and import rules",
+		`A policy is policy.jsonc of the configuration directory, or what --policy names.
+config init writes one to start from; check asks it a question.`,
+		`pioneer-super policy show --mode supervised
+pioneer-super policy lint
+pioneer-super policy test policy.test.jsonc
+pioneer-super policy import claude-code .claude > policy.jsonc`,
+		policyShowCommand(), policyLintCommand(), policyTestCommand(), policyImportCommand())
+}
+
+// groupCommand is a command that only holds others. Its help has the form of
+// theirs, with the commands in the place of the flags.
+func groupCommand(name, usage, about, examples string, commands ...*cli.Command) *cli.Command {
+	width := 0
+	for _, c := range commands {
+		width = max(width, len(c.Name))
+	}
+	var list strings.Builder
+	for _, c := range commands {
+		fmt.Fprintf(&list, "   %-*s  %s\n", width, c.Name, c.Usage)
+	}
+	indent := func(s string) string { return "   " + strings.ReplaceAll(s, "\n", "\n   ") + "\n" }
 	return &cli.Command{
-		Name: "policy", Usage: "show, check, test and import rules",
-		Subcommands: []*cli.Command{policyShowCommand(), policyLintCommand(), policyTestCommand(), policyImportCommand()},
+		Name: name, Usage: usage, UsageText: "pioneer-super " + name + " COMMAND [flags]",
+		CustomHelpTemplate: "USAGE:\n   {{.UsageText}}\n\n   {{.Usage}}\n\nCOMMANDS:\n" + list.String() +
+			"\n" + indent(about) + "   pioneer-super " + name + " COMMAND --help says more of each.\n\nEXAMPLES:\n" + indent(examples),
+		Subcommands: commands,
 		Action:      needsSubcommand,
 	}
 }
@@ -442,60 +465,6 @@ func composeTable(r request, workspace string) (*composed, error) {
 	}
 	c.finish(policy.ResolveInput{Mode: r.mode, Source: source, Workspace: workspace, Cwd: r.cwd})
 	return c, nil
-}
-
-// ---- import
-
-func policyImportCommand() *cli.Command {
-	return &cli.Command{
-		Name: "import", Usage: "write the rules of another tool as a policy of ours",
-		UsageText: "pioneer-super policy import [--hard-guards] { " + strings.Join(importer.Tools(), " | ") + " } PATH",
-		CustomHelpTemplate: helpText(`The policy is printed on standard output, and on standard error one line for each
-rule that cannot be carried over exactly, with its place. What the other tool
-decides by order or by list is decided here by the most specific rule: a rule that
-would then allow more than it did there is narrowed or left out, and said.
-
-PATH is
-   claude-code   a settings.json
-   opencode      an opencode.json or opencode.jsonc
-   codex         a .rules file, or a folder of them
-   gemini        a policy .toml, or a folder of them
-
---hard-guards prints the denies of the other tool as a hard-guard file instead: put
-it beside the policy and no rule, however specific, passes them.`,
-			"pioneer-super policy import claude-code .claude/settings.json > policy.jsonc\npioneer-super policy import codex ~/.codex/rules > policy.jsonc"),
-		Flags:  []cli.Flag{boolFlag("hard-guards", "print the denies as hard-guards.jsonc instead of the policy")},
-		Action: policyImport,
-	}
-}
-
-func policyImport(c *cli.Context) error {
-	args, err := positional(c)
-	if err != nil {
-		return err
-	}
-	if len(args) != 2 {
-		return exit(2, "expected the name of a tool (%s) and a path", strings.Join(importer.Tools(), ", "))
-	}
-	files, err := importer.Read(args[0], args[1])
-	if err != nil {
-		return badFile(err)
-	}
-	result, err := importer.Import(args[0], files)
-	if err != nil {
-		return badFile(err)
-	}
-	text := result.Policy
-	if c.Bool("hard-guards") {
-		text = result.Guards
-	}
-	if _, err := c.App.Writer.Write(text); err != nil {
-		return exit(125, "standard output: %v", err)
-	}
-	for _, n := range result.Notes {
-		fmt.Fprintln(c.App.ErrWriter, visible(n.String()))
-	}
-	return nil
 }
 
 // ---- prompt-section

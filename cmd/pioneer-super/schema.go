@@ -1,8 +1,10 @@
 package main
 
 import (
+	"fmt"
 	"reflect"
 	"strings"
+	"unicode"
 
 	"github.com/getpioneer/pioneer-super/policy"
 )
@@ -104,8 +106,29 @@ func permissionSchema(universal bool, actions ...policy.Action) schema {
 	}
 	return schema{
 		"type": "object", "properties": properties, "additionalProperties": surface("a tool by its name"),
-		"propertyNames": schema{"minLength": 1, "maxLength": 256, "pattern": `^\S+$`},
+		"propertyNames": schema{
+			"minLength": 1, "maxLength": 256, "pattern": `^[^\x00-\x20\x7f]+$`,
+			"anyOf": []any{words(policy.Surfaces()...), schema{"not": schema{"pattern": misspelt()}}},
+		},
 	}
+}
+
+// misspelt matches names that are no surface and seem to be: a known one in other
+// letters, and the name that other tools have for paths outside.
+func misspelt() string {
+	var all []string
+	for _, name := range policy.Surfaces() {
+		var b strings.Builder
+		for _, c := range name {
+			if c == '_' {
+				b.WriteString("[-_]")
+			} else {
+				fmt.Fprintf(&b, "[%c%c]", c, unicode.ToUpper(c))
+			}
+		}
+		all = append(all, b.String())
+	}
+	return "^(" + strings.Join(all, "|") + "|external_directory(_.*)?)$"
 }
 
 func ruleDefs(actions ...policy.Action) schema {
@@ -142,11 +165,61 @@ func guardsSchema() schema {
 
 // fileSchema is the schema of a file that is read into a struct.
 func fileSchema(title, description string, t reflect.Type) schema {
-	s := typeSchema(t)
+	s := structSchema(title, t)
 	return object(title, description, s["properties"].(schema))
 }
 
-func typeSchema(t reflect.Type) schema {
+func structSchema(file string, t reflect.Type) schema {
+	properties := schema{}
+	for i := range t.NumField() {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		if name != "" && name != "-" {
+			properties[name] = fieldSchema(file, name, t.Field(i).Type)
+		}
+	}
+	return schema{"type": "object", "properties": properties, "additionalProperties": false}
+}
+
+// fieldSchema is the schema of a field, by its name where the type does not say
+// enough.
+func fieldSchema(file, name string, t reflect.Type) schema {
+	text := func(pattern, description string) schema {
+		return schema{"type": "array", "items": schema{"type": "string", "pattern": pattern, "description": description}}
+	}
+	switch name {
+	case "roots":
+		return rootsSchema("^/.*[^/]", words(policy.AccessRead, policy.AccessWrite), false)
+	case "read":
+		return rootsSchema("^/", words(policy.AccessRead), true)
+	case "write":
+		return rootsSchema("^/", words(policy.AccessWrite), true)
+	case "hosts", "denied_hosts":
+		return text(`^[0-9A-Za-z*._:%\[\]-]+$`, `a host such as "example.org", "*.example.org" or either with ":port"`)
+	case "denied_commands", "allowed_families":
+		return text(`^[^/ *?\n\t]+$`, "the name of a program, without its folder")
+	case "capabilities":
+		all := `ssh|gpg|docker|display|nest|(git-credential|env):.+`
+		if file == "cap" {
+			all += `|\*`
+		}
+		return text("^("+all+")$", "ssh, git-credential:HOST, gpg, env:NAME, docker, display or nest")
+	}
+	return typeSchema(file, t)
+}
+
+// rootsSchema is a list of folders, by path or as an object.
+func rootsSchema(pattern string, access schema, provenance bool) schema {
+	path := schema{"type": "string", "pattern": pattern, "description": "an absolute path"}
+	properties := schema{"path": path, "access": access}
+	if provenance {
+		properties["provenance"] = schema{"type": "string", "minLength": 1}
+	}
+	return schema{"type": "array", "items": schema{"anyOf": []any{path, schema{
+		"type": "object", "required": []string{"path"}, "additionalProperties": false, "properties": properties,
+	}}}}
+}
+
+func typeSchema(file string, t reflect.Type) schema {
 	switch t {
 	case reflect.TypeFor[policy.Action]():
 		return actionWords(policy.Allow, policy.Ask, policy.Deny)
@@ -160,55 +233,49 @@ func typeSchema(t reflect.Type) schema {
 		return words(policy.NetworkDisabled, policy.NetworkRestricted, policy.NetworkEnabled)
 	case reflect.TypeFor[policy.Requirement]():
 		return words(policy.RequirementOptional, policy.RequirementRequired)
-	case reflect.TypeFor[policy.Access]():
-		return words(policy.AccessRead, policy.AccessWrite)
 	case reflect.TypeFor[policy.Duration]():
-		return schema{"type": "string", "pattern": `^([0-9]+(\.[0-9]+)?(ms|h|m|s))+$`, "description": `a duration such as "90s" or "10m"`}
+		return schema{
+			"type": "string", "description": `a duration such as "90s" or "10m"`,
+			"pattern": `^\+?(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`, "not": schema{"pattern": "^[^1-9]*$"},
+		}
 	case reflect.TypeFor[policy.LinkSettings]():
 		name := schema{"type": "string", "minLength": 1, "maxLength": 64}
 		return schema{"anyOf": []any{name, schema{
 			"type": "object", "required": []string{"name"}, "additionalProperties": false,
 			"properties": schema{
 				"name": name, "command": schema{"type": "array", "minItems": 1, "items": schema{"type": "string"}},
-				"timeout": typeSchema(reflect.TypeFor[policy.Duration]()), "limit": words("allow", "deny", "defer"),
+				"timeout": typeSchema(file, reflect.TypeFor[policy.Duration]()), "limit": words("allow", "deny", "defer"),
 			},
 		}}}
 	case reflect.TypeFor[policy.Entry]():
 		path := schema{"type": "string", "pattern": "^/"}
 		return schema{"anyOf": []any{path, schema{
 			"type": "object", "required": []string{"path"}, "additionalProperties": false,
-			"properties": schema{"path": path, "access": typeSchema(reflect.TypeFor[policy.Access]()), "provenance": schema{"type": "string"}},
+			"properties": schema{"path": path, "access": typeSchema(file, reflect.TypeFor[policy.Access]()), "provenance": schema{"type": "string"}},
 		}}}
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
-		return typeSchema(t.Elem())
+		return typeSchema(file, t.Elem())
 	case reflect.Bool:
 		return schema{"type": "boolean"}
 	case reflect.String:
-		return schema{"type": "string", "minLength": 1}
+		return schema{"type": "string", "minLength": 1, "maxLength": 4096}
 	case reflect.Slice:
 		if t.Elem().Kind() == reflect.Slice {
 			// One list may stand for a list of one list.
-			one := typeSchema(t.Elem())
+			one := typeSchema(file, t.Elem())
 			return schema{"anyOf": []any{one, schema{"type": "array", "items": one}}}
 		}
-		return schema{"type": "array", "items": typeSchema(t.Elem())}
+		return schema{"type": "array", "items": typeSchema(file, t.Elem())}
 	case reflect.Map:
 		properties := schema{}
 		for _, k := range policy.Kinds() {
-			properties[string(k)] = typeSchema(t.Elem())
+			properties[string(k)] = typeSchema(file, t.Elem())
 		}
 		return schema{"type": "object", "properties": properties, "additionalProperties": false}
 	case reflect.Struct:
-		properties := schema{}
-		for i := range t.NumField() {
-			name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-			if name != "" && name != "-" {
-				properties[name] = typeSchema(t.Field(i).Type)
-			}
-		}
-		return schema{"type": "object", "properties": properties, "additionalProperties": false}
+		return structSchema(file, t)
 	}
 	return schema{}
 }

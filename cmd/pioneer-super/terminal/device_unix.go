@@ -448,11 +448,16 @@ func stoppable() bool {
 func stopSelf(ch chan os.Signal) {
 	unix.Kill(0, unix.SIGTSTP)
 	unix.Kill(unix.Getpid(), unix.SIGSTOP)
-	time.Sleep(20 * time.Millisecond) // until the runtime has delivered them
+	// Ours comes for certain, however late a busy machine delivers it: taken for
+	// another one, it would stop this process again. What else comes is near it.
+	quiet := 2 * time.Second
 	for {
 		select {
-		case <-ch:
-		default:
+		case s := <-ch:
+			if s == sigStop {
+				quiet = 20 * time.Millisecond
+			}
+		case <-time.After(quiet):
 			return
 		}
 	}

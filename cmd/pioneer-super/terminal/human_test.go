@@ -56,8 +56,22 @@ func newScreen(t *testing.T, options ...func(*screen)) *screen {
 	for _, o := range options {
 		o(s)
 	}
+	// Answers come late, not slowly: the delay is that of a line, so what many reads
+	// ask is answered one delay later, not one delay after another.
+	type late struct {
+		due  time.Time
+		text string
+	}
+	answers := make(chan late, 1024)
 	go func() {
 		defer close(s.done)
+		for a := range answers {
+			time.Sleep(time.Until(a.due))
+			master.WriteString(a.text)
+		}
+	}()
+	go func() {
+		defer close(answers)
 		buf := make([]byte, 4096)
 		for {
 			n, err := master.Read(buf)
@@ -70,16 +84,17 @@ func newScreen(t *testing.T, options ...func(*screen)) *screen {
 			if s.mute {
 				continue
 			}
-			time.Sleep(s.delay)
+			var text strings.Builder
 			for range askStatus.FindAll(buf[:n], -1) {
-				master.WriteString("\x1b[0n")
+				text.WriteString("\x1b[0n")
 			}
 			for range askColour.FindAll(buf[:n], -1) {
-				master.WriteString("\x1b]11;rgb:yyyy/nnnn/tttt\x1b\\")
+				text.WriteString("\x1b]11;rgb:yyyy/nnnn/tttt\x1b\\")
 			}
 			for _, m := range askPlace.FindAllSubmatch(buf[:n], -1) {
-				fmt.Fprintf(master, "\x1b[%s;%sR", m[1], m[2])
+				fmt.Fprintf(&text, "\x1b[%s;%sR", m[1], m[2])
 			}
+			answers <- late{time.Now().Add(s.delay), text.String()}
 		}
 	}()
 	t.Cleanup(func() {
@@ -106,10 +121,14 @@ func (s *screen) written() string {
 	return s.text.String()
 }
 
+// patience is how long a test waits for what must come, on a machine that has
+// other work to do.
+const patience = 30 * time.Second
+
 // wait waits until want has been written, after the first from bytes.
 func (s *screen) wait(from int, want string) int {
 	s.t.Helper()
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if i := strings.Index(s.written()[from:], want); i >= 0 {
 			return from + i + len(want)
 		}
@@ -124,8 +143,24 @@ func (s *screen) typed(keys string) {
 	}
 }
 
-// counts waits until keys count.
+// countsAfter is the time after which keys count on an idle machine.
 const countsAfter = settleMost + 2*shownLeast
+
+// counts waits until keys count: the time, and then what the dialog itself says of
+// it, since a busy machine draws it late.
+func (s *screen) counts() {
+	s.t.Helper()
+	time.Sleep(countsAfter)
+	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		text := s.written()
+		if !strings.Contains(text[max(0, strings.LastIndex(text, "\x1b[1;1H")):], "keys do not count yet") {
+			return
+		}
+		if time.Now().After(end) {
+			s.t.Fatalf("keys never count: %q", text)
+		}
+	}
+}
 
 func (s *screen) modes() *term.State {
 	s.t.Helper()
@@ -184,7 +219,7 @@ func (s *screen) expect(ch chan outcome) outcome {
 	select {
 	case o := <-ch:
 		return o
-	case <-time.After(5 * time.Second):
+	case <-time.After(patience):
 		s.t.Fatalf("no answer; the screen:\n%q", s.written())
 		return outcome{}
 	}
@@ -205,7 +240,7 @@ func TestAskOnARealTerminal(t *testing.T) {
 			ch := asking(h, t.Context(), ask())
 			at := s.wait(0, "\x1b[6n")
 			s.typed("y") // before the terminal has answered
-			time.Sleep(countsAfter)
+			s.counts()
 			select {
 			case o := <-ch:
 				t.Fatalf("keys typed before it was drawn decided: %+v", o)
@@ -247,7 +282,7 @@ func TestWithdrawn(t *testing.T) {
 	// The next question is asked as if nothing had been.
 	ch = asking(h, t.Context(), ask())
 	s.wait(at, "one moment")
-	time.Sleep(countsAfter)
+	s.counts()
 	s.typed("n")
 	if o := s.expect(ch); o.err != nil || o.answer.Decision != Deny {
 		t.Fatalf("%+v", o)
@@ -269,7 +304,7 @@ func TestQuestionsQueueAndExpire(t *testing.T) {
 		t.Fatalf("%+v", o)
 	}
 	s.wait(at, "ls")
-	time.Sleep(countsAfter)
+	s.counts()
 	s.typed("y")
 	if o := s.expect(b); o.err != nil || o.answer.Decision != AllowOnce {
 		t.Fatalf("%+v", o)
@@ -281,7 +316,7 @@ func TestQuestionsQueueAndExpire(t *testing.T) {
 		all = append(all, asking(h, ctx, q))
 	}
 	refused := 0
-	deadline := time.After(3 * time.Second)
+	deadline := time.After(patience)
 	for refused == 0 {
 		for _, ch := range all {
 			select {
@@ -411,7 +446,7 @@ func (a *agent) size(t *testing.T) [2]uint16 {
 	select {
 	case s := <-a.sizes:
 		return s
-	case <-time.After(3 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("no size came")
 		return [2]uint16{}
 	}
@@ -422,11 +457,11 @@ func (a *agent) size(t *testing.T) [2]uint16 {
 func (a *agent) expect(t *testing.T, want string) {
 	t.Helper()
 	var got []byte
-	patience := 3 * time.Second
+	within := patience
 	if want == "" {
-		patience = 300 * time.Millisecond
+		within = 300 * time.Millisecond
 	}
-	for end := time.Now().Add(patience); time.Now().Before(end); {
+	for end := time.Now().Add(within); time.Now().Before(end); {
 		ready, _, err := await(int(a.tty.Fd()), -1, false, 50)
 		if err != nil {
 			t.Fatal(err)
@@ -475,7 +510,7 @@ func TestRelayAndAsk(t *testing.T) {
 	}
 	// While it waits the agent's output is held, queries too.
 	a.tty.WriteString("FORGED\x1b]11;?\x07")
-	time.Sleep(countsAfter)
+	s.counts()
 	if got := s.written(); strings.Contains(got, "FORGED") {
 		t.Fatal("the agent draws over the dialog")
 	}
@@ -516,7 +551,7 @@ func TestRelayAndAsk(t *testing.T) {
 		if err != nil {
 			t.Errorf("Relay: %v", err)
 		}
-	case <-time.After(3 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("the relay does not end")
 	}
 	h.Close()
@@ -555,7 +590,7 @@ func TestShow(t *testing.T) {
 	ch := asking(h, t.Context(), ask())
 	at = s.wait(at, "one moment")
 	a.tty.WriteString("FORGED")
-	time.Sleep(countsAfter)
+	s.counts()
 	if strings.Contains(s.written(), "FORGED") {
 		t.Fatal("the command draws over the dialog")
 	}
@@ -621,7 +656,7 @@ func TestPutAside(t *testing.T) {
 	a := relayed(t, h)
 	ch := asking(h, t.Context(), ask())
 	at := s.wait(0, "l later")
-	time.Sleep(countsAfter)
+	s.counts()
 	s.typed("l")
 	at = s.wait(at, "\x1b[?1049l")
 	s.typed("to the agent")
@@ -630,7 +665,7 @@ func TestPutAside(t *testing.T) {
 	at = s.wait(at, "was put aside")
 	s.typed(" ")
 	s.wait(at, "one moment")
-	time.Sleep(countsAfter)
+	s.counts()
 	s.typed("n")
 	if o := s.expect(ch); o.err != nil || o.answer.Decision != Deny {
 		t.Fatalf("%+v", o)
@@ -648,7 +683,7 @@ func TestDeafAgent(t *testing.T) {
 	}
 	ch := asking(h, t.Context(), ask())
 	s.wait(0, "one moment")
-	time.Sleep(countsAfter)
+	s.counts()
 	s.typed("n")
 	if o := s.expect(ch); o.err != nil || o.answer.Decision != Deny {
 		t.Fatalf("%+v", o)
@@ -704,7 +739,7 @@ func TestNoColor(t *testing.T) {
 		h := s.open(as)
 		ch := asking(h, t.Context(), questions()["small"])
 		s.wait(0, "one moment")
-		time.Sleep(countsAfter)
+		s.counts()
 		s.typed("n")
 		s.expect(ch)
 		if got := strings.Contains(s.written(), "\x1b[1;33m"); got != as.color {

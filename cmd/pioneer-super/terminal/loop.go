@@ -246,7 +246,12 @@ func (l *loop) drain() {
 	if !owed || l.look.dumb || l.failed != nil {
 		return
 	}
-	l.write("\x1b[5n")
+	// Answers come in the order of their questions, so what is waited for is the
+	// answer to a last one. It is of a place that nobody else asks about: a status
+	// report could be the agent's, and ours would then follow it.
+	rows, cols := l.dev.size()
+	last := fmt.Sprintf("%d;%d", 1+rand.IntN(rows), 1+rand.IntN(cols))
+	l.write("\x1b7\x1b[" + last + "H\x1b[6n\x1b8")
 	timer := time.NewTimer(settleMost)
 	defer timer.Stop()
 	var lex lexer
@@ -258,7 +263,7 @@ func (l *loop) drain() {
 				return
 			}
 			for _, b := range c.data {
-				if t, ok := lex.feed(b); ok && t.kind == tokenCSI && (t.raw == "0n" || t.raw == "3n") {
+				if t, ok := lex.feed(b); ok && t.kind == tokenCSI && t.raw == last+"R" {
 					l.dev.flush()
 					return
 				}

@@ -84,7 +84,7 @@ func (p *pane) screen() string {
 func (p *pane) wait(want ...string) string {
 	p.t.Helper()
 	var s string
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(30 * time.Millisecond) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(30 * time.Millisecond) {
 		s = p.screen()
 		all := true
 		for _, w := range want {
@@ -102,7 +102,7 @@ func (p *pane) wait(want ...string) string {
 func (p *pane) ready() string {
 	p.t.Helper()
 	p.wait(" deny")
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		if s := p.screen(); strings.Contains(s, " deny") && !strings.Contains(s, "one moment") {
 			return s
 		}
