@@ -23,12 +23,18 @@ type Settings struct {
 	// answer. YoloOrigin says where it is switched on.
 	Yolo       bool   `json:"yolo,omitempty"`
 	YoloOrigin Origin `json:"-"`
+	// Links are the authorizer chain in its order, Review the built-in reviewer,
+	// nil for none.
+	Links  []LinkSettings  `json:"authorizers,omitempty"`
+	Review *ReviewSettings `json:"autoReview,omitempty"`
 }
 
 // ParseSettings reads config.jsonc:
 //
 //	{"roots": [PATH | {"path": PATH, "access": "read" | "write"}], "hosts": [HOST, …],
-//	 "capabilities": [NAME, …], "maxDuration": "1h", "allowAlways": false, "yolo": false}
+//	 "capabilities": [NAME, …], "maxDuration": "1h", "allowAlways": false, "yolo": false,
+//	 "authorizers": [NAME | {"name": NAME, "command": [PROGRAM, ARGUMENT…], "timeout": "5s", "limit": "deny"}],
+//	 "autoReview": {"provider": "openai" | "anthropic", "model": NAME, …}}
 //
 // Mistakes are reported like those of a policy.
 func ParseSettings(name string, data []byte) (*Settings, error) {
@@ -69,8 +75,12 @@ func ParseSettings(name string, data []byte) (*Settings, error) {
 		case "yolo":
 			s.Yolo, _ = m.value.boolean()
 			s.YoloOrigin = m.key.origin("yolo")
+		case "authorizers":
+			s.Links = readLinks(m.value)
+		case "autoReview":
+			s.Review = readReview(m.value)
 		default:
-			m.unknown("roots", "hosts", "capabilities", "maxDuration", "allowAlways", "yolo", "$schema")
+			m.unknown("roots", "hosts", "capabilities", "maxDuration", "allowAlways", "yolo", "authorizers", "autoReview", "$schema")
 		}
 	}
 	if err := d.err(); err != nil {

@@ -38,10 +38,15 @@ func (t *tree) reread(w *wish) (changed string) {
 	return ""
 }
 
+// errHumanOnly is for what neither a rule nor a relay may allow.
+var errHumanOnly = errors.New("only a human at this tree may allow this, and none can be asked")
+
 // unavailable is the sentence for an ask that nobody answered. It never says that
 // a user denied.
 func unavailable(err error) string {
 	switch {
+	case errors.Is(err, errHumanOnly):
+		return err.Error()
 	case errors.Is(err, ErrNobody):
 		return "needs an answer, and nobody can answer: no terminal, no approver and no parent is attached"
 	case errors.Is(err, ErrTooManyAsks):
@@ -56,41 +61,12 @@ func unavailable(err error) string {
 type liveAnswer struct {
 	decision string
 	reason   string
-	who      string // "the human", "the parent session"
-	byWord   string // "human", "parent"
+	who      string // "the human", "the parent session", "authorizer NAME"
+	byWord   string // "human", "parent", "authorizer"
 	proof    string
 	by       wire.DecisionSource
 	grant    policy.GrantVector
-}
-
-// live asks the terminal authority: a human endpoint, else a foreign parent, else
-// nobody, which is a denial at once.
-func (t *tree) live(ctx context.Context, w *wish, q control.Question) (liveAnswer, error) {
-	if !t.humans.reachable() && t.forwarder != nil {
-		return t.forwarder.ask(ctx, w.s, q, w)
-	}
-	a, err := t.humans.ask(ctx, q)
-	if err != nil {
-		return liveAnswer{}, err
-	}
-	out := liveAnswer{decision: a.Decision, reason: a.Reason, who: "the human", byWord: "human", proof: string(a.Proof), by: wire.ByUser("dialog")}
-	for _, key := range a.Offers {
-		switch key {
-		case keyWorkspace:
-			out.grant.WorkspaceWrite = true
-		case keyNetwork:
-			out.grant.Network = true
-		case keyOff:
-			out.grant.SandboxOff = true
-		default:
-			for i, e := range w.paths() {
-				if key == pathKey(i) {
-					out.grant.Paths = append(out.grant.Paths, e)
-				}
-			}
-		}
-	}
-	return out, nil
+	answer   control.Answer // a person's, as it came
 }
 
 const maxPaths = 9
@@ -115,6 +91,20 @@ func (w *wish) paths() []policy.Entry {
 	}
 	for _, p := range w.analysis.Needs.Reads {
 		add(p, policy.AccessRead, s.Open.CanRead, s.Ceiling.CanRead)
+	}
+	for _, p := range w.analysis.Paths {
+		// Through a link it is the place where it leads that has to be opened.
+		if w.look == nil || p.Path == "" || p.Pattern {
+			continue
+		}
+		real := policy.RealPath(p.Path, w.look)
+		switch {
+		case real == "" || real == p.Path:
+		case p.Write:
+			add(real, policy.AccessWrite, s.Open.CanWrite, s.Ceiling.CanWrite)
+		default:
+			add(real, policy.AccessRead, s.Open.CanRead, s.Ceiling.CanRead)
+		}
 	}
 	return out
 }
@@ -169,8 +159,11 @@ func (t *tree) question(w *wish, v verdict, digest string) control.Question {
 			q.Warnings = append(q.Warnings, fmt.Sprintf("%s is %s, which this session can change", word.Word, word.File.Path))
 		}
 	}
+	if v.humanOnly {
+		q.Warnings = append(q.Warnings, "a protected path: only a human may allow this, each time anew")
+	}
 	t.offers(w, &q)
-	t.turnLine(w, &q)
+	t.turnLine(w, v, &q)
 	return q
 }
 
@@ -217,8 +210,8 @@ func (t *tree) offers(w *wish, q *control.Question) {
 
 // turnLine says what "allow for the turn" would cover. Where something that a
 // session can reach could type for the human, the wide answer needs the phrase.
-func (t *tree) turnLine(w *wish, q *control.Question) {
-	if !w.s.snap.Approval.AllowForTurn {
+func (t *tree) turnLine(w *wish, v verdict, q *control.Question) {
+	if !w.s.snap.Approval.AllowForTurn || v.humanOnly {
 		return
 	}
 	q.TurnPattern = "exactly this command in this directory, until the turn of " + w.s.title() + " ends"
@@ -226,6 +219,7 @@ func (t *tree) turnLine(w *wish, q *control.Question) {
 		q.TurnPattern += "; once only if more is opened than the session has, because it runs files that the session can change"
 	}
 	q.TurnAllowed = true
+	t.offerGrants(w, v, q)
 	if len(t.root.Reach) > 0 && t.unconfined() {
 		q.TurnAllowed = false
 		q.Warnings = append(q.Warnings, "human_channel: reachable ("+strings.Join(t.root.Reach, ", ")+"): an unconfined session could type here for you, so allow for the turn needs the phrase")
@@ -280,7 +274,7 @@ func (t *tree) decideOnly(ctx context.Context, s *session, role string, r *contr
 		return failed("%s", out.reason)
 	case out.allowed:
 		res.Verdict = "allow"
-	case out.word == "rule":
+	case out.word == "rule", out.word == "authorizer":
 		res.Exit = 10
 	case out.word == "nobody":
 		res.Exit = 12
@@ -297,7 +291,7 @@ func (t *tree) valueWish(s *session, id, role, surface, value, tool string) *wis
 	}
 	w := &wish{s: s, op: control.OpAsk}
 	w.record = policy.Record{ID: id, Op: control.OpAsk, Role: role, Sessions: s.path(), Surface: surface, Value: value, Tool: tool,
-		Dir: s.dir, Base: digestEnv(s.base), Policy: 1, Snapshot: s.snap.Generation}
+		Dir: s.dir, Base: digestEnv(s.base), Snapshot: s.snap.Generation}
 	w.judgeValue(surface, value, tool, t.root.Home)
 	return w
 }

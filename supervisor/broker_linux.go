@@ -50,8 +50,15 @@ type wish struct {
 	agent    bool
 	form     string
 	warnings []string
+	look     func(path string) (real string, there bool) // from the keeper; nil for a value alone
 	received time.Time
 	changes  []string // names of the environment that change what a command means
+	// rules are those that it is judged under, chain the authorities that they make
+	// for its session and every session above.
+	rules *authorities
+	chain []*policy.Authority
+	// turn and treeTurn are those of its session and of the root, when it was judged.
+	turn, treeTurn uint64
 }
 
 // verdict is the outcome of recorded authority, grants included.
@@ -61,6 +68,8 @@ type verdict struct {
 	unit     string
 	surface  string
 	grant    *policy.Grant
+	// humanOnly: no grant, ticket, link or relay may allow it.
+	humanOnly bool
 }
 
 // exec judges and runs a tool.
@@ -146,6 +155,10 @@ func (t *tree) prepare(w *wish, r *control.Request) (control.Result, bool) {
 		// An agent is found on the operator's PATH, whatever its starter has.
 		res.path = getter(t.rootSession().base)("PATH")
 	}
+	w.look = func(path string) (string, bool) {
+		f := res.inspect(path)
+		return f.Real, f.Kind != ""
+	}
 	options := shell.Options{
 		Dir: w.dir.Real, Home: t.root.Home, Resolver: res,
 		Env: func(name string) (string, bool) { return lookupEnv(base, name) },
@@ -155,7 +168,7 @@ func (t *tree) prepare(w *wish, r *control.Request) (control.Result, bool) {
 	}
 	rec := policy.Record{
 		ID: r.ID, Op: w.op, Role: "front", Dir: directory(w.dir), Environment: diff, Base: digestEnv(base),
-		Streams: c.Streams, Umask: c.Umask, Policy: 1,
+		Streams: c.Streams, Umask: c.Umask,
 	}
 	if w.caller != nil {
 		rec.Role = w.caller.role()
@@ -467,7 +480,7 @@ func (t *tree) settle(ctx context.Context, w *wish) (out outcome, res control.Re
 	case !out.allowed:
 		return out, refused(out.word, "%s", out.reason), false
 	}
-	if out.word != "human" && out.word != "parent" {
+	if out.word == "rule" {
 		// Nobody had time to change anything; the keeper looks once more anyway.
 		return out, res, true
 	}
@@ -505,7 +518,10 @@ func originText(r policy.Rule) string {
 
 // judge asks the recorded authority of the session and every ancestor about each
 // unit, and takes the most restrictive answer.
-func (t *tree) judge(w *wish) verdict {
+func (t *tree) judge(w *wish) verdict { return t.judgeWith(w, t.liveGrants()) }
+
+// judgeWith is judge with these grants.
+func (t *tree) judgeWith(w *wish, grants policy.Grants) verdict {
 	if w.s == nil {
 		// The root's own command is the operator's: nobody stands above it.
 		return verdict{action: policy.Allow, surface: "spawn", decision: policy.Decision{Action: policy.Allow,
@@ -517,12 +533,29 @@ func (t *tree) judge(w *wish) verdict {
 	}
 	// An unconfined session whose rules say nothing of commands is allowed what
 	// cannot be seen through, and it is recorded.
-	free := !w.s.restricted() && !w.s.mentions("bash")
+	free := !w.s.restricted() && !w.mentions("bash")
+	humanOnly := false
+	var covered covering
 	decide := func(q policy.Query) policy.Decision {
 		if !free && len(w.changes) > 0 && q.Surface == "bash" && q.Floor == policy.Allow {
 			q.Floor, q.FloorReason = policy.Ask, "<environment: "+strings.Join(w.changes, ", ")+">"
 		}
-		return policy.Decide(w.s.chain, q)
+		if len(w.record.Environment) > 0 || w.form != "" {
+			q.ExactOnly = true
+		}
+		if w.look != nil {
+			// A path is judged by where it leads as well as by how it is written.
+			q = q.FollowLinks(w.look)
+		}
+		d, g := policy.Judge(w.chain, &grants, q, "")
+		if g != nil && w.op != control.OpAsk && g.Surface == "bash" && g.Program == "" {
+			// It was given for an agent's own gate, where no program was resolved: what
+			// runs here may be another one.
+			d, g = policy.Decide(w.chain, q), nil
+		}
+		humanOnly = humanOnly || d.HumanOnly
+		covered.add(g)
+		return d
 	}
 	out := verdict{action: policy.Allow, surface: "bash"}
 	judged := false
@@ -556,13 +589,20 @@ func (t *tree) judge(w *wish) verdict {
 	if !judged {
 		return verdict{action: policy.Deny, decision: policy.Decision{Reason: "nothing was judged"}}
 	}
-	if out.action == policy.Ask {
-		q := policy.Query{Surface: out.surface, Kind: out.decisionKind(), Values: []string{commandLine(w.record)}}
-		t.mu.Lock()
-		if g, ok := t.grants.Covers(w.s.id, q, scope(w.record)); ok {
+	out.humanOnly = humanOnly && out.action == policy.Ask
+	if origin, on := w.rules.yolo(); on && out.action == policy.Ask && !out.humanOnly {
+		// Also what was asked whatever the rules say.
+		out.action = policy.Allow
+		out.decision = policy.Decision{Action: policy.Allow, Reason: "yolo: asks are allowed",
+			Rule: policy.Rule{Surface: out.surface, Pattern: "*", Action: policy.Allow, Origin: origin}}
+	}
+	if out.action == policy.Ask && !out.humanOnly {
+		q := policy.Query{Surface: out.surface, Kind: out.decisionKind(), Values: []string{commandLine(w.record)}, ExactOnly: true}
+		if g, ok := grants.Covers(w.s.id, q, scope(w.record)); ok {
 			out.action, out.grant = policy.Allow, &g
 		}
-		t.mu.Unlock()
+	} else if out.action == policy.Allow {
+		out.grant = covered.grant(w)
 	}
 	return out
 }
@@ -593,8 +633,8 @@ func first(s []string) string {
 
 // mentions says whether any authority above this session has an ask or a deny
 // for the surface.
-func (s *session) mentions(surface string) bool {
-	for _, a := range s.chain {
+func (w *wish) mentions(surface string) bool {
+	for _, a := range w.chain {
 		if ask, deny := a.Mentions(surface); ask || deny {
 			return true
 		}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/getpioneer/pioneer-super/forwarding/wire"
 	"github.com/getpioneer/pioneer-super/policy"
-	"github.com/getpioneer/pioneer-super/registry"
 	"github.com/getpioneer/pioneer-super/supervisor/audit"
 	"github.com/getpioneer/pioneer-super/supervisor/control"
 )
@@ -16,7 +15,7 @@ import (
 // outcome is what was decided about one wish, by whom, and what it gives.
 type outcome struct {
 	allowed bool
-	// word is who decided: "rule", "human", "parent", "nobody", "failure".
+	// word is who decided: "rule", "human", "parent", "authorizer", "nobody", "failure".
 	word string
 	by   wire.DecisionSource
 	// answered says that it was live authority that allowed it, now or for the turn.
@@ -32,15 +31,40 @@ type outcome struct {
 
 func undecided(err error) outcome { return outcome{word: "failure", reason: err.Error(), err: err} }
 
+// maxRejudged is how often one wish is judged anew because the rules changed while
+// it was asked.
+const maxRejudged = 16
+
+// errRulesChanged ends a question whose rules do not count any more.
+var errRulesChanged = errors.New("the rules changed while this was asked")
+
 // decide takes a wish through recorded authority, grants, tickets and live
 // authority, and writes each step down before it takes effect. It is the only way
 // to an allow, whoever asks and by whichever channel. standing, unless nil, says
 // whether the ask still is the one that was shown.
+//
+// One state of the rules counts from the first step to the last. Where another
+// replaced it while somebody was asked, no answer is used: it is judged again.
 func (t *tree) decide(ctx context.Context, w *wish, standing func() error) outcome {
+	for range maxRejudged {
+		w.rules = t.rules.Load()
+		w.chain = w.s.under(w.rules)
+		w.record.Policy = w.rules.generation
+		w.turn, w.treeTurn = t.turnOf(w.s), t.turnOf(t.rootSession())
+		if out, stands := t.decideUnder(ctx, w, standing); stands {
+			return out
+		}
+	}
+	return undecided(fmt.Errorf("%w, %d times", errRulesChanged, maxRejudged))
+}
+
+// decideUnder decides under the rules of w. It reports false where they were
+// replaced while it was asked.
+func (t *tree) decideUnder(ctx context.Context, w *wish, standing func() error) (outcome, bool) {
 	v := t.judge(w)
 	if w.op != control.OpAsk {
 		if err := t.plan(w, policy.GrantVector{}); err != nil {
-			return undecided(fmt.Errorf("sandbox: %w", err))
+			return undecided(fmt.Errorf("sandbox: %w", err)), true
 		}
 		w.record.Plan = w.profile.text
 	}
@@ -52,24 +76,34 @@ func (t *tree) decide(ctx context.Context, w *wish, standing func() error) outco
 		out := outcome{allowed: true, word: "rule", by: ruleOf(v), reason: originText(v.decision.Rule)}
 		if v.grant != nil {
 			out.answered = true
-			out.by, out.grant, row.Cached = wire.ByGrant(v.surface, v.grant.ID), v.grant.Vector, true
+			out.by, row.Cached = wire.ByGrant(v.surface, v.grant.ID), true
+			// A grant for the tree was given within another session's ceiling.
+			out.grant, _ = v.grant.Vector.WithinSession(w.s.snap)
 		}
-		return t.settled(w, out, row, audit.DecisionAllowed)
+		return t.settled(w, out, row, audit.DecisionAllowed), true
 	case v.action != policy.Ask:
-		return t.settled(w, outcome{word: "rule", by: ruleOf(v), reason: denial(v)}, row, audit.DecisionDenied)
-	case w.rides() && t.tickets.take(w.s.id, ticketBinding(w.s, w.record)):
+		return t.settled(w, outcome{word: "rule", by: ruleOf(v), reason: denial(v)}, row, audit.DecisionDenied), true
+	case !v.humanOnly && w.rides() && t.tickets.take(w.s.id, ticketBinding(w.s, w.record)):
 		row.Cached = true
-		return t.settled(w, outcome{allowed: true, word: "human", by: wire.ByGrant(v.surface, "ticket"), reason: "this command was just answered"}, row, audit.DecisionAllowed)
+		return t.settled(w, outcome{allowed: true, word: "human", by: wire.ByGrant(v.surface, "ticket"), reason: "this command was just answered"}, row, audit.DecisionAllowed), true
 	}
 	q := t.question(w, v, digest)
 	row.RequestKey = q.ID
 	request := row
 	request.Kind = audit.ApprovalRequested
 	if err := t.log.Write(request); err != nil {
-		return undecided(notWritten(err))
+		return undecided(notWritten(err)), true
 	}
 	t.asked(w.s, q.ID, v.surface, q.Command)
-	said, err := t.live(ctx, w, q)
+	asking, stop := w.rules.while(ctx)
+	said, err := t.live(asking, w, v, q)
+	stop()
+	if ctx.Err() == nil && t.rules.Load() != w.rules {
+		reason := errRulesChanged.Error() + ": it is judged again"
+		t.settled(w, outcome{word: "nobody", by: wire.Unavailable(reason), reason: reason}, row, audit.ApprovalResolved)
+		t.answered(w.s, q.ID, "withdrawn", reason)
+		return outcome{}, false
+	}
 	if err == nil && standing != nil {
 		err = standing()
 	}
@@ -84,14 +118,17 @@ func (t *tree) decide(ctx context.Context, w *wish, standing func() error) outco
 		out := t.settled(w, outcome{word: "nobody", by: wire.Unavailable(reason), reason: reason}, row, audit.ApprovalResolved)
 		t.answered(w.s, q.ID, "withdrawn", reason)
 		out.err = errors.New(reason)
-		return out
+		return out, true
 	case err != nil:
 		reason := unavailable(err)
 		if v.unit != "" {
 			reason = v.unit + ": " + reason
 		}
+		if v.decision.Reason != "" {
+			reason += "; it was asked because " + v.decision.Reason
+		}
 		t.answered(w.s, q.ID, "unavailable", reason)
-		return t.settled(w, outcome{word: "nobody", by: wire.Unavailable(err.Error()), reason: reason}, row, audit.ApprovalResolved)
+		return t.settled(w, outcome{word: "nobody", by: wire.Unavailable(err.Error()), reason: reason}, row, audit.ApprovalResolved), true
 	}
 	row.Proof = said.proof
 	out := outcome{word: said.byWord, by: said.by, allowed: said.decision != "deny", answered: true, reason: said.who + " allowed it"}
@@ -102,7 +139,7 @@ func (t *tree) decide(ctx context.Context, w *wish, standing func() error) outco
 		}
 		row.Reason = said.reason
 		t.answered(w.s, q.ID, "denied", said.reason)
-		return t.settled(w, out, row, audit.ApprovalResolved)
+		return t.settled(w, out, row, audit.ApprovalResolved), true
 	}
 	var above []string
 	if out.grant, above = said.grant.WithinSession(w.s.snap); len(above) > 0 {
@@ -110,13 +147,13 @@ func (t *tree) decide(ctx context.Context, w *wish, standing func() error) outco
 	}
 	row.Grants = grantWords(out.grant)
 	out = t.settled(w, out, row, audit.ApprovalResolved)
-	if out.err == nil && said.decision == "allow_for_turn" {
-		if err := t.grantTurn(w, v, out); err != nil {
-			return undecided(err)
+	if out.err == nil && said.byWord == "human" {
+		if err := t.keep(w, v, out, said.answer); err != nil {
+			return undecided(err), true
 		}
 	}
 	t.answered(w.s, q.ID, "allowed", "")
-	return out
+	return out, true
 }
 
 // settled writes a decision down. What is not recorded is not allowed.
@@ -134,30 +171,10 @@ func (t *tree) settled(w *wish, out outcome, row audit.Row, kind audit.Kind) out
 	return out
 }
 
-// grantTurn keeps an answer for the rest of the turn: for exactly this command in
-// this directory, with what it gave, within the ceiling of its session.
-//
-// What runs files that the session can change is not given more than the session
-// has for later: the files of then are not those that were judged.
-func (t *tree) grantTurn(w *wish, v verdict, out outcome) error {
-	if len(grantWords(out.grant)) > 0 && runsSessionFiles(w) {
-		t.note(audit.Row{Kind: audit.GrantEnded, Session: w.s.id, Surface: v.surface, Value: commandLine(w.record), Record: w.record.Digest(),
-			Reason: "once only: it runs files that this session can change, with more than the session has"})
-		return nil
-	}
-	g := policy.Grant{ID: registry.NewID("g"), Session: w.s.id, From: w.s.id, Surface: v.surface, ScopeHash: scope(w.record), Vector: out.grant}
-	t.mu.Lock()
-	g.Turn = w.s.turn
-	err := t.grants.Add(g)
-	t.mu.Unlock()
-	if err != nil {
-		return err
-	}
-	return t.log.Write(audit.Row{Kind: audit.GrantGiven, Session: w.s.id, Surface: v.surface, Value: commandLine(w.record),
-		Reason: "for the turn", Grants: grantWords(out.grant), DecidedBy: nil, Record: w.record.Digest(), Details: map[string]any{"grant": g.ID}})
-}
-
 func ruleOf(v verdict) wire.DecisionSource {
+	if v.action == policy.Allow && v.decision.Rule.Origin.Authority == "yolo" {
+		return wire.ByYolo(v.decision.Rule.Pattern)
+	}
 	return wire.ByRule(v.surface, v.decision.Rule.Pattern, originText(v.decision.Rule))
 }
 

@@ -2,7 +2,6 @@ package supervisor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -241,7 +240,9 @@ func (w *wish) rides() bool {
 	})
 }
 
-// forwarder puts asks to a foreign parent, as a well-behaved child of it.
+// forwarder puts asks to a foreign parent, as a well-behaved child of it: one for
+// each unit, since the parent judges each by rules of its own. It can allow once what
+// this tree left as an ask, and nothing more.
 type forwarder struct {
 	parent forwarding.Parent
 	spool  *spool.Spool
@@ -255,55 +256,10 @@ func newForwarder(p *control.Parent) (*forwarder, error) {
 	return &forwarder{spool: sp, parent: forwarding.Parent{Carrier: sp, Target: p.Session, Self: p.Own}}, nil
 }
 
-// ask sends one request for each unit that asks; the parent judges each by rules
-// of its own. It can allow once what this tree left as an ask, and nothing more.
-func (f *forwarder) ask(ctx context.Context, s *session, q control.Question, w *wish) (liveAnswer, error) {
-	facts := forwarding.Facts{ID: q.ID, Session: s.id, Path: s.path(), Agent: s.agent, Source: wire.ToolCall}
-	whole := q.Command
-	unit := func(text string) {
-		var requester prompt.Facts
-		requester.MatchedPattern = q.Rule
-		p := prompt.Bash(requester, text, whole)
-		facts.Units = append(facts.Units, forwarding.Unit{Surface: "bash", Value: text, MatchValues: []string{text}, Payload: p})
-	}
-	if w != nil && w.analysis != nil && len(w.analysis.Units) > 0 && len(w.analysis.Problems) == 0 {
-		for _, u := range w.analysis.Units {
-			if d := policy.Decide(s.chain, policy.Query{Surface: "bash", Kind: policy.KindShellCommand, Values: []string{u.Text}, Floor: u.Floor, Home: ""}); d.Action == policy.Ask {
-				unit(u.Text)
-			}
-		}
-	}
-	if len(facts.Units) == 0 {
-		if q.Surface == "bash" || q.Surface == "task" {
-			unit(whole)
-		} else {
-			var requester prompt.Facts
-			requester.MatchedPattern = q.Rule
-			facts.Units = append(facts.Units, forwarding.Unit{Surface: q.Surface, Value: whole, MatchValues: []string{whole}, Payload: prompt.Tool(requester, q.Surface, whole)})
-		}
-	}
-	d := f.parent.Decide(ctx, facts)
-	if ctx.Err() != nil {
-		return liveAnswer{}, ctx.Err()
-	}
-	if d.Unavailable {
-		return liveAnswer{}, errors.New("the parent session did not answer: " + d.Reason)
-	}
-	out := liveAnswer{decision: "deny", reason: d.Reason, who: "the parent session", byWord: "parent", by: d.DecidedBy}
-	if d.Approved {
-		out.decision = "allow_once"
-		out.grant = preselected(w, q)
-	}
-	return out, nil
-}
-
 // preselected is the grant vector as the question offered it: a parent can say
 // yes or no, and change no line. It never turns the sandbox off.
 func preselected(w *wish, q control.Question) policy.GrantVector {
-	var g policy.GrantVector
-	if w != nil {
-		g.Paths = w.paths()
-	}
+	g := policy.GrantVector{Paths: w.paths()}
 	for _, o := range q.Offers {
 		switch {
 		case !o.On || o.Strong:

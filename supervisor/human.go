@@ -275,8 +275,21 @@ func (h *humans) unfit(q *question, a control.Answer, e *endpoint) string {
 	switch a.Decision {
 	case "deny", "allow_once", "unavailable":
 	case "allow_for_turn":
-		if !q.TurnAllowed && !(len(a.Phrase) > 0 && h.checkHash(a.Phrase)) {
+		if q.TurnPattern == "" || !q.TurnAllowed && !(len(a.Phrase) > 0 && h.checkHash(a.Phrase)) {
 			return "allow for the turn was not offered"
+		}
+		strong := slices.ContainsFunc(q.Offers, func(o control.Offer) bool { return o.Strong && slices.Contains(a.Offers, o.Key) })
+		switch {
+		case a.Scope != "" && a.Scope != "pattern", a.Scope == "pattern" && q.Pattern == "":
+			return fmt.Sprintf("scope %q was not offered", a.Scope)
+		case a.Tree && !q.TreeAllowed:
+			return "an allow for the whole tree was not offered"
+		case strong && (a.Tree || a.Scope != ""):
+			return "a grant that is wider than this one command never turns the sandbox off"
+		}
+	case "allow_always":
+		if q.Always == "" || !q.TurnAllowed && !(len(a.Phrase) > 0 && h.checkHash(a.Phrase)) {
+			return "a rule in the policy was not offered"
 		}
 	default:
 		return fmt.Sprintf("unknown decision %q", a.Decision)

@@ -178,7 +178,15 @@ func TestTurnNeedsItsOfferOrThePhrase(t *testing.T) {
 	r := newRoom(t, phrase)
 	d := r.seat(ProofTerminal)
 	q := plain
-	q.TurnAllowed = false
+	q.TurnAllowed, q.TurnPattern = false, ""
+	// What has no pattern is never kept, whoever asks for it.
+	q.ID, q.Digest = "q0", "d0"
+	never := r.ask(t.Context(), q)
+	d.next()
+	r.h.answer(d.e, control.Answer{ID: "q0", Digest: "d0", Decision: "allow_for_turn", Phrase: phrase})
+	open(t, never)
+	q = plain
+	q.TurnAllowed, q.TurnPattern = false, "exactly this"
 	asked := r.ask(t.Context(), q)
 	d.next()
 	turn := control.Answer{ID: "q1", Digest: "d1", Decision: "allow_for_turn"}

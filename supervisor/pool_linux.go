@@ -39,6 +39,9 @@ type keeperProcess struct {
 	reports chan keeper.Report
 	// clean is set when the keeper has said that nothing of its command is left.
 	clean atomic.Bool
+	// helped is set for a program of the chain, which is no keeper: it gets its
+	// status.
+	helped chan syscall.WaitStatus
 }
 
 // pool starts keepers ahead, so that a command does not wait for two starts of
@@ -53,6 +56,7 @@ type pool struct {
 	mu   sync.Mutex
 	live map[int]*keeperProcess // by pid, from fork to reaping
 	shut bool
+	home string // what a helper has as HOME
 }
 
 func newPool(tree string, dir *os.File, size int, ops zerolog.Logger) *pool {
@@ -231,6 +235,11 @@ func (p *pool) reap() {
 		k := p.live[pid]
 		delete(p.live, pid)
 		p.mu.Unlock()
+		if k != nil && k.helped != nil {
+			k.helped <- syscall.WaitStatus(status)
+			go reaper.Clear(p.known, 10*time.Second)
+			continue
+		}
 		// The socket is left to its reader: what the keeper said last is still in it.
 		if !p.closed() && (k == nil || !k.clean.Load()) {
 			p.ops.Info().Int("pid", pid).Bool("keeper", k != nil).Msg("what a lost keeper left is ended")

@@ -27,11 +27,10 @@ type session struct {
 	depth   int
 	adapter *Adapter // nil: not a program of the table
 
-	snap      policy.Snapshot
-	dir       policy.File // where it started
-	authority *policy.Authority
-	chain     []*policy.Authority // its own first, then each ancestor's
-	caps      []*policy.Cap
+	snap     policy.Snapshot
+	dir      policy.File // where it started
+	caps     []*policy.Cap
+	composed atomic.Pointer[composed]
 
 	// channel is what the session sees as its parent's id; root is the forwarding
 	// root in which that inbox lies.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -146,6 +147,10 @@ func (t *tree) newSession(w *wish, want *control.Spawn, mode policy.Mode, limit 
 	parent := w.s
 	s := &session{id: registry.NewID("s"), agent: want.Agent, parent: parent, adapter: w.adapter, dir: directory(w.dir), commands: map[string]*command{}, ended: make(chan struct{})}
 	var narrowed []string
+	rules := t.rules.Load()
+	if file := rules.disabled(s.agent); file != "" {
+		return nil, nil, refused("rule", "agent %s is switched off by %s", s.agent, file), false
+	}
 	if parent == nil {
 		source := policy.SourceComposer
 		if mode == "" {
@@ -155,7 +160,7 @@ func (t *tree) newSession(w *wish, want *control.Spawn, mode policy.Mode, limit 
 		if err != nil {
 			return nil, nil, failed("%v", err), false
 		}
-		s.snap = policy.Resolve(policy.ResolveInput{Mode: mode, Source: source, Workspace: workspace, Cwd: w.dir.Real, ExtraRoots: t.systemRoots()})
+		s.snap = policy.Resolve(rules.newest().settings.Input(policy.ResolveInput{Mode: mode, Source: source, Workspace: workspace, Cwd: w.dir.Real, ExtraRoots: t.systemRoots()}))
 		if limit != nil {
 			s.snap, narrowed = policy.Child(s.snap, "", limit, w.dir.Real)
 		}
@@ -174,10 +179,8 @@ func (t *tree) newSession(w *wish, want *control.Spawn, mode policy.Mode, limit 
 	if limit != nil {
 		s.caps = append(s.caps, limit)
 	}
-	s.authority = policy.NewAuthority(s.id, s.snap, t.file, s.caps...)
-	s.chain = append(s.chain, s.authority)
-	if parent != nil {
-		s.chain = append(s.chain, parent.chain...)
+	if err := rules.invalidAgent(s.agent); err != nil {
+		narrowed = append(narrowed, "what agent "+s.agent+" would be allowed is asked, since its file cannot be read: "+err.Error())
 	}
 	if s.restricted() {
 		if dir := s.snap.Sandbox.Cwd; !s.snap.Open.CanRead(dir) {
@@ -226,9 +229,13 @@ func (t *tree) powerIsSafe(s *session) error {
 		t.places.Run:      "run directory",
 		t.places.Config:   "configuration directory",
 	}
-	if t.root.Policy != nil {
-		power[t.root.Policy.Name] = "policy file"
-	}
+	power[t.root.PolicyPath] = "policy file"
+	maps.Copy(power, linkPower(t.rules.Load().newest()))
+	return sandbox.CheckWritableRoots(s.writableRoots(), power)
+}
+
+// writableRoots are the places that the session may write, now or by an answer.
+func (s *session) writableRoots() []string {
 	var roots []string
 	if s.snap.Sandbox.Workspace != "" {
 		roots = append(roots, s.snap.Sandbox.Workspace)
@@ -239,7 +246,7 @@ func (t *tree) powerIsSafe(s *session) error {
 	for _, e := range s.snap.Open.Write {
 		roots = append(roots, e.Path)
 	}
-	return sandbox.CheckWritableRoots(roots, power)
+	return roots
 }
 
 // open makes what a session has on disk: its listener, private directories and
@@ -455,10 +462,11 @@ func (t *tree) closeOnce(s *session, why string) {
 	t.tickets.drop(s.id)
 	t.mu.Lock()
 	s.ending = true
-	t.grants.EndTurn(s.id)
+	gone := t.grants.EndSession(s.id)
 	delete(t.sessions, s.id)
 	delete(t.channels, s.channel)
 	t.mu.Unlock()
+	t.endGrants(gone, "its session ended")
 	if s.served != nil {
 		// Its inbox is cleared before anybody is told that it is over: it may lie in
 		// a directory that is not ours.

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -59,13 +60,17 @@ type tree struct {
 	pool    *pool
 	humans  *humans
 	tickets tickets
-	file    *policy.PolicyFile // nil: none
+	rules   atomic.Pointer[authorities]
+	chained chained
 	links   linkFolder
 
 	front     *control.Conn
 	ctx       context.Context
 	cancel    context.CancelFunc
 	forwarder *forwarder
+
+	reloading sync.Mutex                  // held while rules are replaced
+	offering  atomic.Pointer[authorities] // about which a human is being asked
 
 	mu       sync.Mutex
 	grants   policy.Grants
@@ -155,10 +160,8 @@ func newTree(opts Options, front *control.Conn, root control.Root) (*tree, error
 	t.humans = newHumans(root.Phrase, func(why string) {
 		t.log.Write(audit.Row{Kind: audit.AnswerRefused, Reason: why})
 	})
-	if root.Policy != nil {
-		if t.file, err = policy.ParsePolicy(root.Policy.Name, root.Policy.Data); err != nil {
-			return nil, err
-		}
+	if err := t.firstRules(); err != nil {
+		return nil, err
 	}
 	if t.links, err = prepareLinks(places.State); err != nil {
 		return nil, err
@@ -171,10 +174,11 @@ func newTree(opts Options, front *control.Conn, root control.Root) (*tree, error
 	if root.Policy != nil {
 		policyName = "policy " + root.Policy.Name
 	}
-	if err := log.Write(audit.Row{Kind: audit.TreeStarted, Reason: policyName}); err != nil {
+	if err := log.Write(audit.Row{Kind: audit.TreeStarted, Reason: policyName, Details: map[string]any{"generation": 1, "files": t.rules.Load().newest().files.sums()}}); err != nil {
 		return nil, err
 	}
 	t.pool = newPool(root.Tree, dir, 2, ops)
+	t.pool.home = root.Home
 	ops.Info().Str("tree", root.Tree).Str("build", opts.Build).Int("pid", os.Getpid()).Msg("supervisor runs")
 	go t.pool.reap()
 	return t, nil
@@ -206,6 +210,7 @@ func (t *tree) serve(first *control.Request, files []*os.File) int {
 		t.shutdown()
 		return 125
 	}
+	go t.watchConfig(t.ctx)
 	ctx, cancel := context.WithCancel(t.ctx)
 	done := make(chan control.Result, 1)
 	go func() { done <- t.spawn(ctx, nil, nil, t.front, first) }()
@@ -425,6 +430,9 @@ func (t *tree) serveEndpoint(e *endpoint) {
 		switch {
 		case m.Answer != nil:
 			t.humans.answer(e, *m.Answer)
+		case m.Request != nil && m.Request.Op == control.OpRevoke:
+			result := t.revoke(m.Request.Grant, proof)
+			conn.Send(control.Message{Result: &result})
 		case m.Request != nil && m.Request.Op == control.OpStop:
 			t.note(audit.Row{Kind: audit.LimitReached, Reason: "stopped by the human (" + string(proof) + ")"})
 			if c := t.leader(); c != nil {
@@ -692,14 +700,26 @@ func (t *tree) turn(s *session, caller *command, what string) control.Result {
 	}
 	t.mu.Lock()
 	s.turn++
-	t.grants.EndTurn(s.id)
+	gone := t.grants.EndTurn(s.id)
 	if s.parent == nil {
-		t.grants.EndTreeTurn()
+		gone = append(gone, t.grants.EndTreeTurn()...)
 	}
 	t.mu.Unlock()
+	t.endGrants(gone, "turn "+what+" of session "+s.title())
 	t.tickets.drop(s.id)
+	t.turnStarted(s)
 	t.note(audit.Row{Kind: audit.TurnMarked, Session: s.id, Reason: "turn " + what})
 	return control.Result{Class: control.ClassDecided, Session: s.id}
+}
+
+// turnOf is the number of a session's turn.
+func (t *tree) turnOf(s *session) uint64 {
+	if s == nil {
+		return 0
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return s.turn
 }
 
 func failed(format string, args ...any) control.Result {
@@ -732,6 +752,23 @@ func (r *resolver) find(word string) keeper.File {
 	return f
 }
 
+// inspect looks at a path, not along PATH. Its answers are kept apart: a word and
+// a path may be spelled the same.
+func (r *resolver) inspect(path string) keeper.File {
+	key := "\x00" + path
+	if f, ok := r.seen[key]; ok {
+		return f
+	}
+	f, err := r.k.question(lookupOrder(path, "", false))
+	if err != nil {
+		return keeper.File{}
+	}
+	if len(r.seen) < 4096 {
+		r.seen[key] = f
+	}
+	return f
+}
+
 // Lookup implements shell.Resolver.
 func (r *resolver) Lookup(word string) (string, bool, bool) {
 	f := r.find(word)
@@ -742,10 +779,7 @@ func (r *resolver) Lookup(word string) (string, bool, bool) {
 }
 
 // Exists implements shell.Resolver.
-func (r *resolver) Exists(path string) bool {
-	f, err := r.k.question(keeper.Order{Lookup: &keeper.Lookup{Word: path}})
-	return err == nil && f.Kind != ""
-}
+func (r *resolver) Exists(path string) bool { return r.inspect(path).Kind != "" }
 
 // mayWrite says whether the session can change that file: now, or with what a
 // human may still open for it. For an unconfined session, which can change what

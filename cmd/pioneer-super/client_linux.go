@@ -488,7 +488,17 @@ func leave(r control.Result, statusFD int) error {
 	case control.ClassExited, control.ClassSignaled, control.ClassDecided:
 		return silent(r.Exit)
 	}
-	return exit(r.Exit, "%s", prompt.Visible(r.Reason))
+	return exit(r.Exit, "%s", visibleLines(r.Reason))
+}
+
+// visibleLines shows several lines as such, each further one set in, so that none
+// can be taken for another message of ours.
+func visibleLines(s string) string {
+	lines := strings.Split(s, "\n")
+	for i := range lines {
+		lines[i] = prompt.Visible(lines[i])
+	}
+	return strings.Join(lines, "\n  ")
 }
 
 // statusDescriptor is what --status-fd names, -1 for nothing.

@@ -95,6 +95,7 @@ func shown(q control.Question, seq int) terminal.Question {
 		ID: q.ID, Seq: seq, Session: q.Session, Agent: q.Agent, Chain: q.Chain, Tool: q.Tool, Command: q.Command, Executed: q.Executed,
 		Directory: q.Dir, Reason: q.Reason, Rule: q.Rule, Strength: q.Strength, Class: q.Class, Environment: q.Environment,
 		TurnPattern: q.TurnPattern, TurnAllowed: q.TurnAllowed, Warnings: q.Warnings, Code: q.Code,
+		GrantPattern: q.Pattern, TreeAllowed: q.TreeAllowed, Always: q.Always,
 	}
 	for _, n := range q.Needs {
 		out.Needs = append(out.Needs, terminal.Line{Label: n.Name, Text: n.Text})
@@ -107,6 +108,9 @@ func shown(q control.Question, seq int) terminal.Question {
 
 func given(q control.Question, a terminal.Answer) *control.Answer {
 	out := &control.Answer{ID: q.ID, Digest: q.Digest, Decision: a.Decision, Reason: a.Reason, Code: a.Code}
+	if out.Tree = a.Tree; a.Pattern {
+		out.Scope = "pattern"
+	}
 	if q.Pairing && a.Code != "" {
 		out.Decision = "code"
 	}
@@ -120,12 +124,12 @@ func given(q control.Question, a terminal.Answer) *control.Answer {
 
 // humanConn connects to a tree's socket for human operations and proves who is
 // here: by the phrase, or by a code that is typed in the tree's own terminal.
-func humanConn(c *cli.Context) (*control.Conn, *terminal.Human, error) {
+func humanConn(c *cli.Context, name string) (*control.Conn, *terminal.Human, error) {
 	places, err := findPlaces()
 	if err != nil {
 		return nil, nil, exit(125, "%v", err)
 	}
-	tree, err := namedTree(places, c.Args().First(), true)
+	tree, err := namedTree(places, name, true)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -179,7 +183,7 @@ func humanConn(c *cli.Context) (*control.Conn, *terminal.Human, error) {
 }
 
 func approve(c *cli.Context) error {
-	conn, human, err := humanConn(c)
+	conn, human, err := humanConn(c, c.Args().First())
 	if err != nil {
 		return err
 	}
@@ -198,7 +202,7 @@ func approve(c *cli.Context) error {
 }
 
 func stop(c *cli.Context) error {
-	conn, human, err := humanConn(c)
+	conn, human, err := humanConn(c, c.Args().First())
 	if err != nil {
 		return err
 	}

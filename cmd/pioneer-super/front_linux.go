@@ -117,12 +117,7 @@ func front(c *cli.Context, places registry.Places, request *control.Request) err
 		return exit(125, "%v", err)
 	}
 	root.Bash, root.Sh = realShell("bash"), realShell("sh")
-	policyPath := c.String("policy")
-	if policyPath == "" {
-		policyPath = filepath.Join(places.Config, "policy.jsonc")
-	}
-	root.Policy, err = readFile("--policy", policyPath)
-	if err != nil && (c.String("policy") != "" || !errors.Is(err, os.ErrNotExist)) {
+	if err := readRules(places, c.String("policy"), root); err != nil {
 		return exit(125, "%v", err)
 	}
 	var files []*os.File

@@ -22,6 +22,7 @@ func turn(*cli.Context) error        { return unsupported() }
 func showContext(*cli.Context) error { return unsupported() }
 func approve(*cli.Context) error     { return unsupported() }
 func stop(*cli.Context) error        { return unsupported() }
+func revokeGrant(*cli.Context) error { return unsupported() }
 func demo(*cli.Context) error        { return unsupported() }
 
 func shellLink([]string) int {

@@ -238,6 +238,21 @@ func typeSchema(file string, t reflect.Type) schema {
 			"type": "string", "description": `a duration such as "90s" or "10m"`,
 			"pattern": `^\+?(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`, "not": schema{"pattern": "^[^1-9]*$"},
 		}
+	case reflect.TypeFor[policy.LinkSettings]():
+		name := schema{"type": "string", "minLength": 1, "maxLength": 64}
+		return schema{"anyOf": []any{name, schema{
+			"type": "object", "required": []string{"name"}, "additionalProperties": false,
+			"properties": schema{
+				"name": name, "command": schema{"type": "array", "minItems": 1, "items": schema{"type": "string"}},
+				"timeout": typeSchema(file, reflect.TypeFor[policy.Duration]()), "limit": words("allow", "deny", "defer"),
+			},
+		}}}
+	case reflect.TypeFor[policy.Entry]():
+		path := schema{"type": "string", "pattern": "^/"}
+		return schema{"anyOf": []any{path, schema{
+			"type": "object", "required": []string{"path"}, "additionalProperties": false,
+			"properties": schema{"path": path, "access": typeSchema(file, reflect.TypeFor[policy.Access]()), "provenance": schema{"type": "string"}},
+		}}}
 	}
 	switch t.Kind() {
 	case reflect.Pointer:

@@ -21,6 +21,7 @@ const (
 
 	OpApprove = "approve"
 	OpStop    = "stop"
+	OpRevoke  = "revoke"
 )
 
 // Message is one frame, either way; exactly one member is set.
@@ -66,6 +67,7 @@ type Request struct {
 	Root    *Root    `json:"root,omitzero"`
 	Approve *Approve `json:"approve,omitzero"`
 	Turn    string   `json:"turn,omitempty"`
+	Grant   string   `json:"grant,omitzero"`
 }
 
 // Command is what the client wants to have run.
@@ -139,8 +141,17 @@ type Root struct {
 	State  string `json:"state"`
 	Run    string `json:"run"`
 	Config string `json:"config"`
-	// Policy is the global policy file, nil if there is none.
-	Policy *File `json:"policy,omitzero"`
+	// Policy is the global policy file, Guards the hard guards, Settings config.jsonc,
+	// each nil if there is none; Agents are the heads of the files of agents.
+	Policy   *File  `json:"policy,omitzero"`
+	Guards   *File  `json:"guards,omitzero"`
+	Settings *File  `json:"settings,omitzero"`
+	Agents   []File `json:"agents,omitzero"`
+	// PolicyPath is where the policy is, or would be.
+	PolicyPath string `json:"policyPath,omitzero"`
+	// ReviewKey is the key of the model reviewer, if the settings name a variable
+	// for it: the supervisor has no environment.
+	ReviewKey string `json:"reviewKey,omitzero"`
 	// Terminal says that this front owns one and serves dialogs on it.
 	Terminal bool `json:"terminal,omitempty"`
 	// Approver says that a descriptor for answers came with the request.
@@ -274,6 +285,13 @@ type Question struct {
 	Offers      []Offer  `json:"offers,omitempty"`
 	TurnPattern string   `json:"turnPattern,omitempty"`
 	TurnAllowed bool     `json:"turnAllowed,omitempty"`
+	// Pattern is what may be allowed for the turn beside exactly this, "" for
+	// nothing; TreeAllowed says that either may be for every session of the tree;
+	// Always is the very line that an answer may write into the policy, with its
+	// place.
+	Pattern     string   `json:"pattern,omitzero"`
+	TreeAllowed bool     `json:"treeAllowed,omitzero"`
+	Always      string   `json:"always,omitzero"`
 	Warnings    []string `json:"warnings,omitempty"`
 	// Pairing says that the answer is a code that another terminal shows.
 	Pairing bool `json:"pairing,omitempty"`
@@ -294,9 +312,14 @@ type Withdraw struct {
 type Answer struct {
 	ID     string `json:"id"`
 	Digest string `json:"digest"`
-	// Decision is "allow_once", "allow_for_turn" or "deny"; for pairing, "code".
+	// Decision is "allow_once", "allow_for_turn", "allow_always" or "deny";
+	// for pairing, "code".
 	Decision string `json:"decision"`
-	Reason   string `json:"reason,omitempty"`
+	// Scope is of an allow for the turn: "" for exactly this, "pattern" for the
+	// pattern that was shown. Tree lets it count in every session of the tree.
+	Scope  string `json:"scope,omitzero"`
+	Tree   bool   `json:"tree,omitzero"`
+	Reason string `json:"reason,omitempty"`
 	// Offers has the keys of the lines that were on.
 	Offers []string `json:"offers,omitempty"`
 	Code   string   `json:"code,omitempty"`

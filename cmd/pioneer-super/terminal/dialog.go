@@ -317,8 +317,8 @@ func (d *dialog) enter() {
 			d.message = noWord
 			return
 		}
-		if d.wordFor == 't' {
-			d.allow(AllowForTurn)
+		if keeps(d.wordFor) {
+			d.keep(d.wordFor)
 			return
 		}
 		d.flip(d.wordFor, true)
@@ -357,7 +357,7 @@ func (d *dialog) unseen() string {
 func (d *dialog) press(r rune) {
 	d.message, d.redraw = "", true
 	switch r {
-	case 'y', 't':
+	case 'y', 't', 'm', 'T', 'M', 'A':
 		if !d.seenAll() {
 			d.message = d.unseen()
 			return
@@ -366,11 +366,11 @@ func (d *dialog) press(r rune) {
 			d.allow(AllowOnce)
 			return
 		}
-		if !d.q.TurnAllowed {
+		if !d.q.TurnAllowed || !d.q.offers(r) {
 			d.message = noTurn
 			return
 		}
-		d.askWord('t')
+		d.askWord(r)
 	case 'n':
 		d.deny("")
 	case 'r':
@@ -399,6 +399,34 @@ func (d *dialog) press(r rune) {
 		}
 		d.message = fmt.Sprintf("%q answers nothing here", r)
 	}
+}
+
+// keeps says whether a key is for an allow that outlives its question.
+func keeps(key rune) bool { return containsRune("tmTMA", key) }
+
+// offers says whether the question has what the key keeps, beside TurnAllowed.
+func (q *Question) offers(key rune) bool {
+	switch key {
+	case 'm':
+		return q.GrantPattern != ""
+	case 'T':
+		return q.TreeAllowed
+	case 'M':
+		return q.TreeAllowed && q.GrantPattern != ""
+	case 'A':
+		return q.Always != ""
+	}
+	return key == 't'
+}
+
+// keep is an allow that outlives its question.
+func (d *dialog) keep(key rune) {
+	if key == 'A' {
+		d.allow(AllowAlways)
+		return
+	}
+	d.allow(AllowForTurn)
+	d.result.Pattern, d.result.Tree = key == 'm' || key == 'M', key == 'T' || key == 'M'
 }
 
 func (d *dialog) askWord(purpose rune) {
@@ -645,6 +673,9 @@ func (d *dialog) keys(cols int) []string {
 	keys := []string{once}
 	if d.q.TurnAllowed {
 		keys = append(keys, turn)
+		if d.q.GrantPattern != "" {
+			keys = append(keys, pick("m allow more like it for this turn", "m more"))
+		}
 	}
 	keys = append(keys, "n deny", pick("r deny with a reason", "r reason"))
 	if d.complete {
@@ -664,7 +695,17 @@ func (d *dialog) prompt(cols int, scrolls, roomy bool, shown, total int) row {
 	switch d.entry {
 	case typeWord:
 		what := "allow this for the turn"
-		if d.wordFor != 't' {
+		switch d.wordFor {
+		case 'm':
+			what = "allow the pattern for the turn"
+		case 'T':
+			what = "allow this for the turn in the whole tree"
+		case 'M':
+			what = "allow the pattern for the turn in the whole tree"
+		case 'A':
+			what = "write the rule into the policy"
+		}
+		if !keeps(d.wordFor) {
 			for _, t := range d.q.Offer {
 				if t.Key == d.wordFor {
 					what = d.page.line(t.Name)

@@ -131,6 +131,53 @@ func TestKeysDecide(t *testing.T) {
 	}
 }
 
+// TestKeysKeep: what outlives its question is offered, shown, and takes a word.
+func TestKeysKeep(t *testing.T) {
+	full := ask()
+	full.GrantPattern, full.TreeAllowed, full.Always = "bash git push * (/usr/bin/git)", true, "/c/policy.jsonc:7: \"git push *\": \"allow\""
+	for _, c := range []struct {
+		key  string
+		want Answer
+	}{
+		{"t", Answer{Decision: AllowForTurn}}, {"m", Answer{Decision: AllowForTurn, Pattern: true}}, {"T", Answer{Decision: AllowForTurn, Tree: true}},
+		{"M", Answer{Decision: AllowForTurn, Pattern: true, Tree: true}}, {"A", Answer{Decision: AllowAlways}},
+	} {
+		p := newPlayer(t, full).ready().press(c.key)
+		if p.d.done {
+			t.Errorf("%s: decides without its word", c.key)
+		}
+		p.typeWord()
+		got := p.d.result
+		if got.Toggles == nil {
+			t.Errorf("%s: no lines", c.key)
+		}
+		if got.Toggles = nil; fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", c.want) {
+			t.Errorf("%s: %+v, want %+v", c.key, got, c.want)
+		}
+		if c.key == "t" {
+			continue
+		}
+		// What is not offered does nothing, and nothing is offered without the turn.
+		none := full
+		none.TurnAllowed = false
+		for _, q := range []Question{ask(), none} {
+			if p := newPlayer(t, q).ready().press(c.key); p.d.done || p.d.entry != menu {
+				t.Errorf("%s: counts without an offer", c.key)
+			}
+		}
+	}
+	p := newPlayer(t, full)
+	text := ""
+	for _, f := range p.d.page.fields(false) {
+		text += f.text + "\n"
+	}
+	for _, want := range []string{"m would also allow bash git push * (/usr/bin/git)", "T and M are t and m for every session", `A would write /c/policy.jsonc:7: "git push *": "allow"`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+}
+
 // hostile inputs hold every letter that means something, inside of something
 // that is no key.
 var hostileInputs = map[string]string{

@@ -193,6 +193,7 @@ func (p *page) fields(strengthCut bool) []field {
 	executed := exact(q.Executed, false)
 	directory := exact(q.Directory, false)
 	pattern := exact(q.TurnPattern, false)
+	wider, always := exact(q.GrantPattern, false), exact(q.Always, false)
 	environment := make([]string, len(q.Environment))
 	for i, e := range q.Environment {
 		environment[i] = exact(e, false)
@@ -245,6 +246,19 @@ func (p *page) fields(strengthCut bool) []field {
 	}
 	if q.TurnAllowed {
 		add(field{label: "turn", text: "t would also allow " + pattern, rank: rankHigh, must: true, whole: true})
+		if q.GrantPattern != "" {
+			add(field{label: "turn", text: "m would also allow " + wider + " for this turn", rank: rankHigh, must: true, whole: true})
+		}
+		if q.TreeAllowed {
+			text := "T is t for every session of this tree, until the turn of its root ends"
+			if q.GrantPattern != "" {
+				text = "T and M are t and m for every session of this tree, until the turn of its root ends"
+			}
+			add(field{label: "turn", text: text, rank: rankLast})
+		}
+		if q.Always != "" {
+			add(field{label: "always", text: "A would write " + always, rank: rankHigh, must: true, whole: true})
+		}
 	}
 	number := p.line(q.ID)
 	if q.Seq > 0 {
@@ -257,7 +271,7 @@ func (p *page) fields(strengthCut bool) []field {
 // ours are the first words of the labels that only we may set.
 var ours = map[string]bool{
 	"warning": true, "sandbox": true, "chain": true, "session": true, "tool": true, "kind": true, "command": true,
-	"request": true, "argv": true, "runs": true, "in": true, "sets": true, "rule": true, "why": true, "grant": true,
+	"request": true, "argv": true, "always": true, "runs": true, "in": true, "sets": true, "rule": true, "why": true, "grant": true,
 	"fixed": true, "turn": true, "ask": true,
 }
 

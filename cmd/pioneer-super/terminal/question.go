@@ -12,6 +12,7 @@ import (
 const (
 	AllowOnce    = "allow_once"
 	AllowForTurn = "allow_for_turn"
+	AllowAlways  = "allow_always"
 	Deny         = "deny"
 )
 
@@ -108,6 +109,13 @@ type Question struct {
 	// whether that is offered at all; it needs a TurnPattern to show.
 	TurnPattern string
 	TurnAllowed bool
+	// GrantPattern is a wider allow for the turn, "" for none; TreeAllowed says that
+	// an allow for the turn may count in every session of the tree; Always is the
+	// line that may be written into the policy, with its place, "" for none. They
+	// count only with TurnAllowed.
+	GrantPattern string
+	TreeAllowed  bool
+	Always       string
 	// Code, if set, makes this a pairing: the person types the code that
 	// another terminal shows, and nothing else allows. It is never drawn here.
 	Code string
@@ -119,8 +127,13 @@ type Question struct {
 
 // Answer is what the person said.
 type Answer struct {
-	// Decision is AllowOnce, AllowForTurn or Deny; empty means no answer.
+	// Decision is AllowOnce, AllowForTurn, AllowAlways or Deny; empty means no
+	// answer.
 	Decision string
+	// Pattern says that an allow for the turn is for the pattern, Tree that it is for
+	// every session of the tree.
+	Pattern bool
+	Tree    bool
 	// Reason is what the person typed with a denial, at most 500 characters,
 	// in printable characters. It may be empty.
 	Reason string
@@ -132,7 +145,7 @@ type Answer struct {
 }
 
 // reservedKeys are the keys that a dialog uses itself.
-const reservedKeys = "ytnrvljkbgGqQ"
+const reservedKeys = "ytmTMAnrvljkbgGqQ"
 
 func (q *Question) validate() error {
 	bad := func(field, format string, args ...any) error {
@@ -147,6 +160,7 @@ func (q *Question) validate() error {
 		{"Directory", q.Directory, MaxField}, {"Reason", q.Reason, MaxField}, {"Rule", q.Rule, MaxField},
 		{"Strength", q.Strength, MaxField}, {"Class", q.Class, MaxField},
 		{"TurnPattern", q.TurnPattern, MaxField}, {"Code", q.Code, 64},
+		{"GrantPattern", q.GrantPattern, MaxField}, {"Always", q.Always, MaxField},
 	} {
 		if len(f.text) > f.limit {
 			return bad(f.name, "%d bytes, at most %d can be judged", len(f.text), f.limit)

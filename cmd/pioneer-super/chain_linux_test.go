@@ -1,0 +1,196 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/getpioneer/pioneer-super/supervisor/audit"
+)
+
+// program writes an executable outside the workspace.
+func (l *lab) program(name, text string) string {
+	l.t.Helper()
+	path := filepath.Join(l.home, name)
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+text+"\n"), 0o700); err != nil {
+		l.t.Fatal(err)
+	}
+	return path
+}
+
+// TestChainOfPrograms: the links are asked in their order, one that fails passes
+// on, one that is limited counts no further, and the human is asked last.
+func TestChainOfPrograms(t *testing.T) {
+	l := newLab(t)
+	told := filepath.Join(l.home, "told")
+	judge := l.program("judge", `input=$(cat); env | sort > `+told+`.env; printf '%s' "$input" > `+told+`
+case $input in
+*'"value":"yes"'*) echo '{"verdict": "allow", "reason": "harmless"}';;
+*'"value":"no"'*) echo '{"verdict": "deny", "reason": "not today"}';;
+*'"value":"hang"'*) sleep 60 & wait;;
+*'"value":"junk"'*) echo allow;;
+*'"value":"fail"'*) echo '{"verdict": "allow"}'; exit 3;;
+*) echo '{"verdict": "defer", "reason": "who knows"}';;
+esac`)
+	eager := l.program("eager", `echo '{"verdict": "allow"}'`)
+	l.configure("policy.jsonc", `{"permission": {"tool": "ask", "path_write": {"*": "ask"}}}`)
+	l.configure("hard-guards.jsonc", `{"protectedWrites": ["/protected/*"]}`)
+	l.configure("config.jsonc", fmt.Sprintf(`{"authorizers": [
+		{"name": "eager", "command": [%q], "limit": "deny"}, "missing",
+		{"name": "judge", "command": [%q], "timeout": "1s"}]}`, eager, judge))
+	l.script("agent.sh", station)
+	r, human := l.attended(nil, "sh", "agent.sh")
+	a := &asks{l: l}
+	if got := a.answers("tool|yes", "tool|no"); got != "0 10" {
+		t.Errorf("the judge: %s", got)
+	}
+	human.quiet("decided by a link")
+	l.row(audit.ChannelNotice, "authorizer missing is skipped")
+	l.row(audit.ChannelNotice, "authorizer eager said allow, which the settings do not let count")
+	for value, words := range map[string]string{"hang": "no answer within 1s", "junk": "no verdict", "fail": "status 3", "what": "who knows"} {
+		name := a.post("tool|" + value)
+		q := human.next()
+		human.say(q, "deny")
+		if got := l.want(name); got != "11" || q.Command != value {
+			t.Errorf("%s: %s, the human was asked %q", value, got, q.Command)
+		}
+		l.row(audit.ChannelNotice, "authorizer judge passes the ask on: ")
+		found := false
+		for _, row := range l.rows() {
+			found = found || row.Kind == audit.ChannelNotice && strings.Contains(row.Reason, words)
+		}
+		if !found {
+			t.Errorf("%s: nothing tells %q", value, words)
+		}
+	}
+	// Facts as this end fixed them, and nothing else of the supervisor's.
+	facts, _ := os.ReadFile(told)
+	for _, want := range []string{`"version":1`, `"surface":"tool"`, `"session":"s`, `"path":["s`} {
+		if !strings.Contains(string(facts), want) {
+			t.Errorf("no %s in %s", want, facts)
+		}
+	}
+	env, _ := os.ReadFile(told + ".env")
+	for line := range strings.Lines(string(env)) {
+		if name, _, _ := strings.Cut(line, "="); !strings.Contains(" HOME LANG PATH PWD SHLVL OLDPWD _ ", " "+strings.TrimSpace(name)+" ") {
+			t.Errorf("a link has %s in its environment", line)
+		}
+	}
+	// What is for a human goes past every link.
+	os.Remove(told)
+	name := a.post("path_write|/protected/yes")
+	human.say(human.next(), "deny")
+	if got := l.want(name); got != "11" {
+		t.Errorf("a protected write: %s", got)
+	}
+	if _, err := os.Stat(told); err == nil {
+		t.Error("a link was told of a protected write")
+	}
+	for _, row := range l.rows() {
+		if row.Kind == audit.ApprovalResolved && row.DecidedBy.Kind == "authorizer" && row.DecidedBy.Name != "judge" {
+			t.Errorf("decided by %+v", row.DecidedBy)
+		}
+	}
+	l.give("stop", "")
+	r.wait(t, 10*time.Second)
+}
+
+// TestALinkNeverTurnsTheSandboxOff: what a link allows runs with what the dialog
+// had preselected, and lies where no session writes, or the tree does not start.
+func TestALinkNeverTurnsTheSandboxOff(t *testing.T) {
+	l := newLab(t)
+	eager := l.program("eager", `echo '{"verdict": "allow"}'`)
+	l.configure("config.jsonc", fmt.Sprintf(`{"authorizers": [{"name": "eager", "command": [%q]}]}`, eager))
+	outside := filepath.Join(l.home, "outside")
+	os.WriteFile(outside, nil, 0o600)
+	l.script("agent.sh", "pioneer-super exec -- touch inside; echo $?; pioneer-super exec -- sh -c 'echo x >"+outside+"; :'; echo $?")
+	r := l.spawn([]string{"--mode", "auto_accept_edits"}, "sh", "agent.sh")
+	r.wait(t, 20*time.Second)
+	if got := r.stdout(); got != "0\n0\n" {
+		t.Errorf("%q\n%s", got, r.stderr())
+	}
+	off := false
+	for _, row := range l.rows() {
+		for _, g := range row.Grants {
+			off = off || g == "no sandbox"
+		}
+		if row.Kind == audit.CommandStarted && row.Strength == "advisory" {
+			t.Errorf("%s ran without its sandbox", row.Value)
+		}
+	}
+	if off {
+		t.Error("a link's allow turned the sandbox off")
+	}
+	l2 := newLab(t)
+	l2.script("eager", "#!/bin/sh\necho '{\"verdict\": \"allow\"}'")
+	l2.configure("config.jsonc", fmt.Sprintf(`{"authorizers": [{"name": "eager", "command": [%q]}]}`, filepath.Join(l2.work, "eager")))
+	r = l2.spawn([]string{"--mode", "auto_accept_edits"}, "true")
+	if code := r.wait(t, 10*time.Second); code != 125 || !strings.Contains(r.stderr(), "program of authorizer eager") {
+		t.Errorf("a link in the workspace: exit %d, %s", code, r.stderr())
+	}
+}
+
+// TestModelReviewer runs the built-in link against a scripted endpoint.
+func TestModelReviewer(t *testing.T) {
+	var calls atomic.Int32
+	var key atomic.Value
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		calls.Add(1)
+		body, _ := io.ReadAll(r.Body)
+		key.Store(r.Header.Get("x-api-key"))
+		verdict := "deny"
+		if strings.Contains(string(body), `\"value\":\"fine\"`) {
+			verdict = "allow"
+		}
+		fmt.Fprintf(w, `{"content": [{"type": "text", "text": "{\"verdict\": \"%s\", \"reason\": \"r\"}"}], "stop_reason": "end_turn"}`, verdict)
+	}))
+	defer server.Close()
+	l := newLab(t)
+	l.configure("policy.jsonc", `{"permission": {"tool": "ask"}}`)
+	l.configure("config.jsonc", fmt.Sprintf(`{"authorizers": ["auto-review"], "autoReview": {"provider": "anthropic", "model": "m", "baseURL": %q, "apiKeyEnv": "REVIEW_KEY", "maxDenials": 2}}`, server.URL))
+	l.script("agent.sh", `for v in fine bad bad fine; do pioneer-super ask --surface tool --value $v 2>/dev/null; echo $?; done
+pioneer-super turn start; pioneer-super ask --surface tool --value bad 2>/dev/null; echo $?`)
+	r := l.startAs(func(c *exec.Cmd) { c.Env = append(c.Env, "REVIEW_KEY=k-1") }, "spawn", "--headless", "--", "sh", "agent.sh")
+	r.wait(t, 20*time.Second)
+	// Two denials open the circuit: the next ask finds nobody, until the next turn.
+	if got := numbers(r.stdout()); got != "0 10 10 12 10" {
+		t.Errorf("%q\n%s", r.stdout(), r.stderr())
+	}
+	if calls.Load() != 4 || key.Load() != "k-1" {
+		t.Errorf("%d calls with key %v, expected 4 with k-1", calls.Load(), key.Load())
+	}
+	l.row(audit.ChannelNotice, "circuit open")
+	// The key is in no file of the tree.
+	filepath.WalkDir(filepath.Join(l.home, "state"), func(path string, d os.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() && !strings.Contains(path, "/bin/") {
+			if data, _ := os.ReadFile(path); strings.Contains(string(data), "k-1") {
+				t.Errorf("the key is in %s", path)
+			}
+		}
+		return nil
+	})
+	// Without the variable there is no tree.
+	r = l.start("spawn", "--headless", "--", "true")
+	if code := r.wait(t, 10*time.Second); code != 125 || !strings.Contains(r.stderr(), "needs REVIEW_KEY") {
+		t.Errorf("exit %d, %s", code, r.stderr())
+	}
+}
+
+// numbers are the numbers among the words of a text.
+func numbers(s string) string {
+	var out []string
+	for _, f := range strings.Fields(s) {
+		if strings.Trim(f, "0123456789") == "" {
+			out = append(out, f)
+		}
+	}
+	return strings.Join(out, " ")
+}
