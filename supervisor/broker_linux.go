@@ -629,9 +629,10 @@ func (w *wish) mentions(surface string) bool {
 }
 
 // itself says whether the whole command is this binary, whose operations are
-// judged when they arrive.
+// judged when they arrive. Those of a tree of its own never arrive here: it is a
+// command like any other.
 func (t *tree) itself(w *wish) bool {
-	if !w.analysis.Simple || len(w.analysis.Argv) < 2 {
+	if !w.analysis.Simple || len(w.analysis.Argv) < 2 || slices.ContainsFunc(w.analysis.Argv, leavesTree) {
 		return false
 	}
 	switch w.analysis.Argv[1] {
@@ -646,6 +647,13 @@ func (t *tree) itself(w *wish) bool {
 		}
 	}
 	return false
+}
+
+// leavesTree says whether a word is the flag by which a client leaves its tree,
+// wherever it stands: what comes before it may take "--" for a value.
+func leavesTree(word string) bool {
+	name, _, _ := strings.Cut(strings.TrimLeft(word, "-"), "=")
+	return name == "new-tree" && strings.HasPrefix(word, "-")
 }
 
 // commandLine is the record's command as one line, for humans and for patterns.
