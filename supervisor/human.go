@@ -184,7 +184,7 @@ func (h *humans) next(e *endpoint) (control.Message, bool) {
 	for i, q := range e.shown {
 		if q.done {
 			e.shown = slices.Delete(e.shown, i, i+1)
-			return control.Message{Withdraw: &control.Withdraw{ID: q.ID, Why: q.why}}, true
+			return control.Message{Withdraw: &control.Withdraw{ID: q.ID, Digest: q.Digest, Why: q.why}}, true
 		}
 	}
 	for _, q := range h.waiting {
@@ -293,7 +293,11 @@ func (h *humans) answer(e *endpoint, a control.Answer) {
 		h.refused(errNotProven.Error())
 		return
 	}
-	i := slices.IndexFunc(h.waiting, func(q *question) bool { return q.ID == a.ID })
+	// Ids are minted by clients: two sessions may have the same.
+	i := slices.IndexFunc(h.waiting, func(q *question) bool { return q.ID == a.ID && q.Digest == a.Digest })
+	if i < 0 {
+		i = slices.IndexFunc(h.waiting, func(q *question) bool { return q.ID == a.ID })
+	}
 	if i < 0 {
 		return
 	}

@@ -426,3 +426,36 @@ func TestAQuestionThatFitsInNoFrameIsItsAskersFailure(t *testing.T) {
 	r.h.answer(d.e, control.Answer{ID: "q1", Digest: "d1", Decision: "deny"})
 	result(t, asked)
 }
+
+// An id is its client's word, and a child may repeat its sibling's.
+func TestTwoQuestionsWithOneId(t *testing.T) {
+	r := newRoom(t, nil)
+	d := r.seat(ProofTerminal)
+	ctx, cancel := context.WithCancel(t.Context())
+	copied := plain
+	copied.Session, copied.Digest = "s2", "d2"
+	theirs := r.ask(ctx, copied)
+	d.next()
+	mine := r.ask(t.Context(), plain)
+	d.next()
+	cancel()
+	result(t, theirs)
+	if m := d.next(); m.Withdraw == nil || m.Withdraw.ID != "q1" || m.Withdraw.Digest != "d2" {
+		t.Fatalf("withdrawn %+v", m.Withdraw)
+	}
+	open(t, mine)
+	theirs = r.ask(t.Context(), copied)
+	d.next()
+	r.h.answer(d.e, control.Answer{ID: "q1", Digest: "d2", Decision: "deny"})
+	if a := result(t, theirs); a.err != nil || a.Decision != "deny" {
+		t.Errorf("the second of that id: %+v", a)
+	}
+	open(t, mine)
+	r.h.answer(d.e, control.Answer{ID: "q1", Digest: "d1", Decision: "allow_once"})
+	if a := result(t, mine); a.err != nil || a.Decision != "allow_once" {
+		t.Errorf("the first of that id: %+v", a)
+	}
+	if r.whys() != "" {
+		t.Errorf("refused: %s", r.whys())
+	}
+}

@@ -302,10 +302,12 @@ type Question struct {
 	Waiting int `json:"waiting,omitempty"`
 }
 
-// Withdraw says that a question needs no answer any more.
+// Withdraw says that a question needs no answer any more: the one of that record,
+// since an id is its client's word.
 type Withdraw struct {
-	ID  string `json:"id"`
-	Why string `json:"why"`
+	ID     string `json:"id"`
+	Digest string `json:"digest"`
+	Why    string `json:"why"`
 }
 
 // Answer is what a human decided.
