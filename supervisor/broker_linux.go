@@ -107,8 +107,12 @@ func (t *tree) admit(s *session) (control.Result, bool) {
 	if t.closing || s != nil && s.ending {
 		return failed("the session is ending"), false
 	}
-	if t.running >= maxCommands {
+	// What a tool left in the background has a keeper as long as it lives.
+	if max(t.running, len(t.byKeeper)) >= maxCommands {
 		return failed("%d commands run or wait in this tree, which is the limit", maxCommands), false
+	}
+	if s != nil && len(s.commands) >= maxLeft {
+		return failed("%d commands of this session run, those in the background with them, which is the limit", maxLeft), false
 	}
 	t.running++
 	return control.Result{}, true
@@ -764,11 +768,12 @@ func (t *tree) run(ctx context.Context, w *wish, out outcome, conn *control.Conn
 		}
 		order.Run.Channel = true
 		files = append(files, its)
-		defer its.Close()
 		go t.serveChannel(c, mine)
 	}
 	err = w.k.conn.Send(order, files...)
-	ours.Close()
+	for _, f := range files {
+		f.Close()
+	}
 	if err != nil {
 		theirs.Close()
 		return gone(failed("%v", errKeeperGone))

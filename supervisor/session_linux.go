@@ -41,6 +41,7 @@ type session struct {
 	tools   []string // the base of its tools
 	plans   plans
 	clients atomic.Int32 // connections that are served
+	noise   noise
 	over    sync.Once
 	served  chan struct{} // closed when its channel is not served any more
 	temp    string
