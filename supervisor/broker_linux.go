@@ -342,8 +342,8 @@ func directory(f keeper.File) policy.File {
 	return policy.File{Path: f.Real, Dev: f.Dev, Ino: f.Ino}
 }
 
-// meaning are names whose value changes what a command is, so that a rule which
-// names the command was not written for it.
+// changesMeaning names the variables whose value changes what a command is, so that
+// a rule which names the command was not written for it.
 func changesMeaning(name string) bool {
 	switch name {
 	case "PATH", "HOME", "SHELL", "BASH_ENV", "ENV", "CDPATH", "GLOBIGNORE", "SHELLOPTS", "BASHOPTS", "PS4", "IFS", "MAKEFILES", "MAKEFLAGS",
@@ -816,9 +816,7 @@ func (t *tree) watch(c *command) {
 	for r := range c.keeper.reports {
 		switch {
 		case r.Started != nil:
-			c.mu.Lock()
-			c.pid, c.startup = r.Started.PID, time.Since(c.received)
-			c.mu.Unlock()
+			c.startup = time.Since(c.received)
 		case r.Failed != nil:
 			exit := 125
 			switch r.Failed.Class {
