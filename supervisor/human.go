@@ -71,6 +71,23 @@ type humanAnswer struct {
 	Proof Proof
 }
 
+// allows says whether it is one of the answers that allow: what is not is none.
+func (a humanAnswer) allows() bool {
+	switch a.Decision {
+	case "allow_once", "allow_for_turn", "allow_always":
+		return true
+	}
+	return false
+}
+
+// said is the answer of a person; that the question could not be shown is none.
+func (a humanAnswer) said() (humanAnswer, error) {
+	if a.Decision == "unavailable" {
+		return humanAnswer{}, fmt.Errorf("%w: %s", ErrNobody, a.Reason)
+	}
+	return a, nil
+}
+
 type question struct {
 	control.Question
 	answered chan humanAnswer // buffered, one value
@@ -242,17 +259,14 @@ func (h *humans) ask(ctx context.Context, shown control.Question) (humanAnswer, 
 		h.mu.Unlock()
 		select {
 		case a := <-q.answered:
-			if a.Decision == "unavailable" {
-				return humanAnswer{}, fmt.Errorf("%w: %s", ErrNobody, a.Reason)
-			}
-			return a, nil
+			return a.said()
 		case <-ctx.Done():
 			h.withdraw(q, "the asker is gone")
 			return humanAnswer{}, ctx.Err()
 		case <-left:
 			select {
 			case a := <-q.answered:
-				return a, nil
+				return a.said()
 			case <-ctx.Done():
 			case <-time.After(lostEndpointWait):
 			}

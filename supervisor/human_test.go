@@ -459,3 +459,29 @@ func TestTwoQuestionsWithOneId(t *testing.T) {
 		t.Errorf("refused: %s", r.whys())
 	}
 }
+
+// TestThatItCouldNotBeShownIsNoAnswer: also from an endpoint that came after the
+// last one went.
+func TestThatItCouldNotBeShownIsNoAnswer(t *testing.T) {
+	for name, late := range map[string]bool{"at once": false, "after the last one went": true} {
+		r := newRoom(t, nil)
+		d := r.seat(ProofTerminal)
+		asked := r.ask(t.Context(), plain)
+		d.next()
+		if late {
+			r.h.detach(d.e)
+			time.Sleep(100 * time.Millisecond)
+			d = r.seat(ProofPaired)
+			d.next()
+		}
+		r.h.answer(d.e, control.Answer{ID: "q1", Digest: "d1", Decision: "unavailable", Reason: "no screen"})
+		if a := result(t, asked); !errors.Is(a.err, ErrNobody) || a.allows() {
+			t.Errorf("%s: %+v", name, a)
+		}
+	}
+	for _, decision := range []string{"", "deny", "unavailable", "code", "ALLOW_ONCE"} {
+		if (humanAnswer{Answer: control.Answer{Decision: decision}}).allows() {
+			t.Errorf("%q allows", decision)
+		}
+	}
+}
