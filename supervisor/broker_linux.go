@@ -727,9 +727,15 @@ func (t *tree) run(ctx context.Context, w *wish, out outcome, conn *control.Conn
 	w.s.commands[c.id] = c
 	t.byKeeper[w.k.pid] = c
 	t.mu.Unlock()
+	told := false // that it starts
 	gone := func(res control.Result) control.Result {
 		w.k.release()
 		t.forget(c)
+		if told {
+			ended := registry.Exit{Proof: "nothing ran", Why: res.Reason}
+			t.note(audit.Row{Kind: audit.CommandEnded, Session: w.s.id, Agent: w.s.agent, Command: c.id, Exit: &ended})
+			t.journalCommandEnd(c, ended)
+		}
 		return res
 	}
 	row := t.row(w, verdict{surface: "bash"}, w.record.Digest())
@@ -739,6 +745,7 @@ func (t *tree) run(ctx context.Context, w *wish, out outcome, conn *control.Conn
 	if err := t.log.Write(row); err != nil {
 		return gone(failed("%v", notWritten(err)))
 	}
+	told = true
 	if err := t.journalCommand(c); err != nil {
 		return gone(failed("%v", notWritten(err)))
 	}
