@@ -435,13 +435,15 @@ func (s *session) toolBase(t *tree) []string {
 	return withEnv(kept, t.ours(s)...)
 }
 
-// withOurs is a PATH on which this binary is found, last: a tool may ask and
-// spawn as its agent may.
+// withOurs is a PATH on which this binary is found: a tool may ask and spawn as
+// its agent may. Ours is first, since what the operator installed (say in ~/bin)
+// is a file that a sandbox cannot read, but that a shell finds and stops at. The
+// directory holds this one name, so it hides nothing else.
 func (t *tree) withOurs(path string) string {
 	if path == "" {
 		path = "/usr/local/bin:/usr/bin:/bin"
 	}
-	return path + ":" + t.links.bin
+	return t.links.bin + ":" + path
 }
 
 func (t *tree) hostCaches(s *session) map[string]string {

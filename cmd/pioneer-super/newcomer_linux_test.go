@@ -1,0 +1,24 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getpioneer/pioneer-super/integration/product"
+)
+
+// TestInstalledOutside: the operator's binary lies on PATH where the sandbox cannot
+// read; a program of the tree that says pioneer-super gets ours, at any depth.
+func TestInstalledOutside(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.extra = []string{"PATH=" + filepath.Dir(product.Binary(t)) + ":/usr/local/bin:/usr/bin:/bin"}
+	l.rules(`{"permission": {"bash": {"*": "allow"}, "task": {"*": "allow"}}}`)
+	l.script("child.sh", "#!/bin/sh\nexec pioneer-super exec -- sh -c 'pioneer-super exec -- echo deep'\n")
+	r := l.spawn([]string{"--mode", "auto_accept_edits"}, "bash", "-c", "pioneer-super spawn --mode supervised -- sh child.sh")
+	if code := r.wait(t, 30*time.Second); code != 0 || strings.TrimSpace(r.stdout()) != "deep" {
+		t.Fatalf("exit %d\nstdout: %s\nstderr: %s", code, r.stdout(), r.stderr())
+	}
+}
