@@ -41,6 +41,7 @@ type wish struct {
 	k        *keeperProcess
 	dir      keeper.File
 	env      []string // what the command would get
+	path     string   // the PATH on which its words were found
 	program  keeper.File
 	analysis *shell.Analysis
 	record   policy.Record
@@ -151,9 +152,11 @@ func (t *tree) prepare(w *wish, r *control.Request) (control.Result, bool) {
 	w.env = base
 	res := &resolver{k: w.k, path: getter(base)("PATH"), s: w.s, seen: map[string]keeper.File{}}
 	if w.op == control.OpSpawn && w.s != nil {
-		// An agent is found on the operator's PATH, whatever its starter has.
-		res.path = getter(t.rootSession().base)("PATH")
+		// An agent is found on the operator's PATH, whatever its starter has; ours
+		// is in front there as well, since that is what it will be started with.
+		res.path = t.withOurs(getter(t.rootSession().base)("PATH"))
 	}
+	w.path = res.path
 	options := shell.Options{
 		Dir: w.dir.Real, Home: t.root.Home, Resolver: res,
 		Env: func(name string) (string, bool) { return lookupEnv(base, name) },
@@ -259,7 +262,7 @@ func (t *tree) shellText(w *wish, c *control.Command, o shell.Options, rec *poli
 func (t *tree) samePrograms(w *wish, res *resolver, first string) bool {
 	base := getter(w.s.tools)("PATH")
 	if w.op == control.OpSpawn {
-		base = getter(w.s.base)("PATH")
+		base = t.withOurs(getter(w.s.base)("PATH"))
 	}
 	known := filepath.SplitList(base)
 	for _, dir := range filepath.SplitList(getter(w.env)("PATH")) {
@@ -442,6 +445,9 @@ func (s *session) toolBase(t *tree) []string {
 func (t *tree) withOurs(path string) string {
 	if path == "" {
 		path = "/usr/local/bin:/usr/bin:/bin"
+	}
+	if path == t.links.bin || strings.HasPrefix(path, t.links.bin+":") {
+		return path
 	}
 	return t.links.bin + ":" + path
 }

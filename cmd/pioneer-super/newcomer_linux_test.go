@@ -17,8 +17,29 @@ func TestInstalledOutside(t *testing.T) {
 	l.extra = []string{"PATH=" + filepath.Dir(product.Binary(t)) + ":/usr/local/bin:/usr/bin:/bin"}
 	l.rules(`{"permission": {"bash": {"*": "allow"}, "task": {"*": "allow"}}}`)
 	l.script("child.sh", "#!/bin/sh\nexec pioneer-super exec -- sh -c 'pioneer-super exec -- echo deep'\n")
-	r := l.spawn([]string{"--mode", "auto_accept_edits"}, "bash", "-c", "pioneer-super spawn --mode supervised -- sh child.sh")
+	r := l.spawn([]string{"--mode", "auto_accept_edits"}, "bash", "-c", `pioneer-super spawn --mode supervised -- bash -c "pioneer-super exec -- sh child.sh"`)
 	if code := r.wait(t, 30*time.Second); code != 0 || strings.TrimSpace(r.stdout()) != "deep" {
+		t.Fatalf("exit %d\nstdout: %s\nstderr: %s", code, r.stdout(), r.stderr())
+	}
+}
+
+// TestChildNamesUs: a yes to a child whose text calls this binary starts it: the
+// file that was judged is the one that its PATH leads to.
+func TestChildNamesUs(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.extra = []string{"PATH=" + filepath.Dir(product.Binary(t)) + ":/usr/local/bin:/usr/bin:/bin"}
+	l.rules(`{"permission": {"task": {"*": "allow"}}}`)
+	r, human := l.attended([]string{"--mode", "auto_accept_edits", "--policy", l.policy}, "bash", "-c",
+		`pioneer-super spawn --mode supervised -- bash -c 'pioneer-super exec -- echo deep'; echo "left with $?"`)
+	for _, want := range []string{"bash -c 'pioneer-super exec -- echo deep'", "echo deep"} {
+		q := human.next()
+		if q.Command != want {
+			t.Errorf("asked %q, expected %q", q.Command, want)
+		}
+		human.say(q, "allow_once")
+	}
+	if code := r.wait(t, 30*time.Second); code != 0 || r.stdout() != "deep\nleft with 0\n" {
 		t.Fatalf("exit %d\nstdout: %s\nstderr: %s", code, r.stdout(), r.stderr())
 	}
 }
