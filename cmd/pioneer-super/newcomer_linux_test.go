@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -20,6 +21,23 @@ func TestInstalledOutside(t *testing.T) {
 	r := l.spawn([]string{"--mode", "auto_accept_edits"}, "bash", "-c", `pioneer-super spawn --mode supervised -- bash -c "pioneer-super exec -- sh child.sh"`)
 	if code := r.wait(t, 30*time.Second); code != 0 || strings.TrimSpace(r.stdout()) != "deep" {
 		t.Fatalf("exit %d\nstdout: %s\nstderr: %s", code, r.stdout(), r.stderr())
+	}
+}
+
+// TestFlagsThatSayNothing: an empty flag is not the default, and one that cannot be
+// sent does not look like a lost supervisor.
+func TestFlagsThatSayNothing(t *testing.T) {
+	t.Parallel()
+	for _, c := range [][2]string{{"mode", ""}, {"cap", ""}, {"policy", ""}, {"cwd", ""}, {"parent", ""}, {"mode", "\xff"}, {"agent", "\xff"}} {
+		l := newLab(t)
+		r := l.start("spawn", "--headless", "--"+c[0], c[1], "--", "touch", "ran")
+		code := r.wait(t, 30*time.Second)
+		if code != 125 || !strings.HasPrefix(r.stderr(), "pioneer-super: --"+c[0]+" ") || strings.Contains(r.stderr(), "tree") {
+			t.Errorf("--%s %q: exit %d, %s", c[0], c[1], code, r.stderr())
+		}
+		if _, err := os.Stat(filepath.Join(l.work, "ran")); err == nil {
+			t.Errorf("--%s %q: it ran", c[0], c[1])
+		}
 	}
 }
 
