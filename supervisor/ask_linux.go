@@ -91,6 +91,20 @@ func (w *wish) paths() []policy.Entry {
 	for _, p := range w.analysis.Needs.Reads {
 		add(p, policy.AccessRead, s.Open.CanRead, s.Ceiling.CanRead)
 	}
+	for _, p := range w.analysis.Paths {
+		// Through a link it is the place where it leads that has to be opened.
+		if w.look == nil || p.Path == "" || p.Pattern {
+			continue
+		}
+		real := policy.RealPath(p.Path, w.look)
+		switch {
+		case real == "" || real == p.Path:
+		case p.Write:
+			add(real, policy.AccessWrite, s.Open.CanWrite, s.Ceiling.CanWrite)
+		default:
+			add(real, policy.AccessRead, s.Open.CanRead, s.Ceiling.CanRead)
+		}
+	}
 	return out
 }
 

@@ -51,6 +51,7 @@ type wish struct {
 	agent    bool
 	form     string
 	warnings []string
+	look     func(path string) (real string, there bool) // from the keeper; nil for a value alone
 	received time.Time
 	changes  []string // names of the environment that change what a command means
 	// rules are those that it is judged under, chain the authorities that they make
@@ -157,6 +158,10 @@ func (t *tree) prepare(w *wish, r *control.Request) (control.Result, bool) {
 		res.path = t.withOurs(getter(t.rootSession().base)("PATH"))
 	}
 	w.path = res.path
+	w.look = func(path string) (string, bool) {
+		f := res.inspect(path)
+		return f.Real, f.Kind != ""
+	}
 	options := shell.Options{
 		Dir: w.dir.Real, Home: t.root.Home, Resolver: res,
 		Env: func(name string) (string, bool) { return lookupEnv(base, name) },
@@ -546,7 +551,16 @@ func (t *tree) judgeWith(w *wish, grants policy.Grants) verdict {
 		if len(w.record.Environment) > 0 || w.form != "" {
 			q.ExactOnly = true
 		}
+		if w.look != nil {
+			// A path is judged by where it leads as well as by how it is written.
+			q = q.FollowLinks(w.look)
+		}
 		d, g := policy.Judge(w.chain, &grants, q, "")
+		if g != nil && w.op != control.OpAsk && g.Surface == "bash" && g.Program == "" {
+			// It was given for an agent's own gate, where no program was resolved: what
+			// runs here may be another one.
+			d, g = policy.Decide(w.chain, q), nil
+		}
 		humanOnly = humanOnly || d.HumanOnly
 		covered.add(g)
 		return d
