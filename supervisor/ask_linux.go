@@ -28,9 +28,8 @@ func (t *tree) reread(w *wish) (changed string) {
 	if err != nil || dir.Dev != w.dir.Dev || dir.Ino != w.dir.Ino {
 		return w.dir.Path + " is another directory than the one that was judged"
 	}
-	path := getter(w.env)("PATH")
 	for _, word := range w.record.Words {
-		f, err := w.k.question(lookupOrder(word.Word, path, word.File.SHA256 != ""))
+		f, err := w.k.question(lookupOrder(word.Word, w.path, word.File.SHA256 != ""))
 		if err != nil || f.Dev != word.File.Dev || f.Ino != word.File.Ino || f.SHA256 != word.File.SHA256 {
 			return word.Word + " is another file than the one that was judged"
 		}
@@ -91,6 +90,20 @@ func (w *wish) paths() []policy.Entry {
 	}
 	for _, p := range w.analysis.Needs.Reads {
 		add(p, policy.AccessRead, s.Open.CanRead, s.Ceiling.CanRead)
+	}
+	for _, p := range w.analysis.Paths {
+		// Through a link it is the place where it leads that has to be opened.
+		if w.look == nil || p.Path == "" || p.Pattern {
+			continue
+		}
+		real := policy.RealPath(p.Path, w.look)
+		switch {
+		case real == "" || real == p.Path:
+		case p.Write:
+			add(real, policy.AccessWrite, s.Open.CanWrite, s.Ceiling.CanWrite)
+		default:
+			add(real, policy.AccessRead, s.Open.CanRead, s.Ceiling.CanRead)
+		}
 	}
 	return out
 }

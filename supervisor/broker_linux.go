@@ -41,6 +41,7 @@ type wish struct {
 	k        *keeperProcess
 	dir      keeper.File
 	env      []string // what the command would get
+	path     string   // the PATH on which its words were found
 	program  keeper.File
 	analysis *shell.Analysis
 	record   policy.Record
@@ -50,6 +51,7 @@ type wish struct {
 	agent    bool
 	form     string
 	warnings []string
+	look     func(path string) (real string, there bool) // from the keeper; nil for a value alone
 	received time.Time
 	changes  []string // names of the environment that change what a command means
 	// rules are those that it is judged under, chain the authorities that they make
@@ -155,8 +157,14 @@ func (t *tree) prepare(w *wish, r *control.Request) (control.Result, bool) {
 	w.env = base
 	res := &resolver{k: w.k, path: getter(base)("PATH"), s: w.s, seen: map[string]keeper.File{}}
 	if w.op == control.OpSpawn && w.s != nil {
-		// An agent is found on the operator's PATH, whatever its starter has.
-		res.path = getter(t.rootSession().base)("PATH")
+		// An agent is found on the operator's PATH, whatever its starter has; ours
+		// is in front there as well, since that is what it will be started with.
+		res.path = t.withOurs(getter(t.rootSession().base)("PATH"))
+	}
+	w.path = res.path
+	w.look = func(path string) (string, bool) {
+		f := res.inspect(path)
+		return f.Real, f.Kind != ""
 	}
 	options := shell.Options{
 		Dir: w.dir.Real, Home: t.root.Home, Resolver: res,
@@ -263,7 +271,7 @@ func (t *tree) shellText(w *wish, c *control.Command, o shell.Options, rec *poli
 func (t *tree) samePrograms(w *wish, res *resolver, first string) bool {
 	base := getter(w.s.tools)("PATH")
 	if w.op == control.OpSpawn {
-		base = getter(w.s.base)("PATH")
+		base = t.withOurs(getter(w.s.base)("PATH"))
 	}
 	known := filepath.SplitList(base)
 	for _, dir := range filepath.SplitList(getter(w.env)("PATH")) {
@@ -439,13 +447,18 @@ func (s *session) toolBase(t *tree) []string {
 	return withEnv(kept, t.ours(s)...)
 }
 
-// withOurs is a PATH on which this binary is found, last: a tool may ask and
-// spawn as its agent may.
+// withOurs is a PATH on which this binary is found: a tool may ask and spawn as
+// its agent may. Ours is first, since what the operator installed (say in ~/bin)
+// is a file that a sandbox cannot read, but that a shell finds and stops at. The
+// directory holds this one name, so it hides nothing else.
 func (t *tree) withOurs(path string) string {
 	if path == "" {
 		path = "/usr/local/bin:/usr/bin:/bin"
 	}
-	return path + ":" + t.links.bin
+	if path == t.links.bin || strings.HasPrefix(path, t.links.bin+":") {
+		return path
+	}
+	return t.links.bin + ":" + path
 }
 
 func (t *tree) hostCaches(s *session) map[string]string {
@@ -542,7 +555,16 @@ func (t *tree) judgeWith(w *wish, grants policy.Grants) verdict {
 		if len(w.record.Environment) > 0 || w.form != "" {
 			q.ExactOnly = true
 		}
+		if w.look != nil {
+			// A path is judged by where it leads as well as by how it is written.
+			q = q.FollowLinks(w.look)
+		}
 		d, g := policy.Judge(w.chain, &grants, q, "")
+		if g != nil && w.op != control.OpAsk && g.Surface == "bash" && g.Program == "" {
+			// It was given for an agent's own gate, where no program was resolved: what
+			// runs here may be another one.
+			d, g = policy.Decide(w.chain, q), nil
+		}
 		humanOnly = humanOnly || d.HumanOnly
 		covered.add(g)
 		return d

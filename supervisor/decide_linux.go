@@ -124,6 +124,9 @@ func (t *tree) decideUnder(ctx context.Context, w *wish, standing func() error) 
 		if v.unit != "" {
 			reason = v.unit + ": " + reason
 		}
+		if v.decision.Reason != "" {
+			reason += "; it was asked because " + v.decision.Reason
+		}
 		t.answered(w.s, q.ID, "unavailable", reason)
 		return t.settled(w, outcome{word: "nobody", by: wire.Unavailable(err.Error()), reason: reason}, row, audit.ApprovalResolved), true
 	}

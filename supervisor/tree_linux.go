@@ -782,6 +782,23 @@ func (r *resolver) find(word string) keeper.File {
 	return f
 }
 
+// inspect looks at a path, not along PATH. Its answers are kept apart: a word and
+// a path may be spelled the same.
+func (r *resolver) inspect(path string) keeper.File {
+	key := "\x00" + path
+	if f, ok := r.seen[key]; ok {
+		return f
+	}
+	f, err := r.k.question(lookupOrder(path, "", false))
+	if err != nil {
+		return keeper.File{}
+	}
+	if len(r.seen) < 4096 {
+		r.seen[key] = f
+	}
+	return f
+}
+
 // Lookup implements shell.Resolver.
 func (r *resolver) Lookup(word string) (string, bool, bool) {
 	f := r.find(word)
@@ -792,10 +809,7 @@ func (r *resolver) Lookup(word string) (string, bool, bool) {
 }
 
 // Exists implements shell.Resolver.
-func (r *resolver) Exists(path string) bool {
-	f, err := r.k.question(keeper.Order{Lookup: &keeper.Lookup{Word: path}})
-	return err == nil && f.Kind != ""
-}
+func (r *resolver) Exists(path string) bool { return r.inspect(path).Kind != "" }
 
 // mayWrite says whether the session can change that file: now, or with what a
 // human may still open for it. For an unconfined session, which can change what

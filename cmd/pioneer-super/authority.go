@@ -229,16 +229,40 @@ func (c *composed) changeable(file string) bool {
 	return s.Profile.Mode != policy.FullAccess && s.Open.CanWrite(file)
 }
 
+// maxLinks is how many links that lead nowhere are followed one after the other,
+// as many as Linux follows.
+const maxLinks = 40
+
 // canonical follows the links of an absolute path as far as it exists.
-func canonical(path string) string {
-	rest := ""
-	for at := path; ; at = filepath.Dir(at) {
-		if real, err := filepath.EvalSymlinks(at); err == nil {
-			return filepath.Join(real, rest)
+func canonical(path string) string { return filepath.FromSlash(policy.RealPath(path, realHere)) }
+
+// realHere says where a path of this machine leads. A link to something that is
+// not there leads to it all the same: whoever writes through it makes it.
+func realHere(path string) (string, bool) {
+	for range maxLinks {
+		if real, err := filepath.EvalSymlinks(path); err == nil {
+			return real, true
 		}
-		if at == filepath.Dir(at) {
-			return ""
+		to, err := os.Readlink(path)
+		if err != nil {
+			return "", false
 		}
-		rest = filepath.Join(filepath.Base(at), rest)
+		// The folder of a link is real before ".." is taken from it.
+		dir, err := filepath.EvalSymlinks(filepath.Dir(path))
+		if err != nil {
+			return "", false
+		}
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(dir, to)
+		}
+		path = filepath.Clean(to)
+		if _, err := os.Lstat(path); err == nil {
+			continue
+		}
+		if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
+			return filepath.Join(dir, filepath.Base(path)), true
+		}
+		return path, true
 	}
+	return "", false
 }

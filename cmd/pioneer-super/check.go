@@ -60,7 +60,7 @@ pioneer-super check --policy policy.jsonc --shell 'make && sudo make install' --
 			&cli.GenericFlag{Name: "path", Value: &texts{}, Usage: "a `PATH` that the call names; may be given several times"},
 			&cli.StringFlag{Name: "shell", Usage: "shell `TEXT` to take apart and judge; - reads standard input"},
 			&cli.StringFlag{Name: "dialect", Value: "bash", Usage: "whose `SHELL` text it is: bash, sh, zsh, powershell or cmd"},
-			boolFlag("resolve", "resolve program names on this PATH, and look at the files here"),
+			boolFlag("resolve", "for shell text: look programs up on this PATH, look at the files here and follow links"),
 			&cli.StringFlag{Name: "home", Usage: "the home `DIR` that ~ stands for; this user's otherwise"},
 			boolFlag("batch", "answer one question for each line of standard input"),
 			boolFlag("tools", "say which of the named tools are denied whatever their input; that is advice, each call is judged"),

@@ -124,6 +124,9 @@ func (k *checker) shell(q policy.Question, text string, dialect shell.Dialect) a
 		}
 	}
 	k.notesFor(&a)
+	if k.explain && !k.resolve {
+		a.Notes = append(slices.Clip(a.Notes), "no file of here was looked at: programs are unresolved and links are not followed (--resolve)")
+	}
 	return a
 }
 
@@ -146,24 +149,17 @@ func (k *checker) alsoPaths(a *answer, q policy.Question) {
 	}
 }
 
-// pathQuery adapts the gate of paths: a file that is asked alone has no roots, so
-// only its rules speak; with the files of here links are followed.
+// pathQuery adapts the gate of paths: with the files of here links are followed; a
+// file that is asked alone has no roots, so only its rules speak.
 func (k *checker) pathQuery(q policy.Query) policy.Query {
 	if !policy.IsPathSurface(q.Surface) {
 		return q
 	}
+	if k.resolve {
+		q = q.FollowLinks(realHere)
+	}
 	if k.alone {
 		q.RulesOnly = true
-	}
-	if k.resolve && q.Aliases && len(q.Values) > 0 && filepath.IsAbs(q.Values[0]) {
-		if real := canonical(q.Values[0]); real != "" && !slices.Contains(q.Values, real) {
-			q.Values = append(slices.Clone(q.Values), real)
-			// A link that leads out of the workspace is judged as what it leads to:
-			// then the roots of the mode count, not only rules.
-			if w := k.layers.Snapshot.Sandbox.Workspace; !k.alone && w != "" && real != w && !strings.HasPrefix(real, w+"/") {
-				q.RulesOnly = false
-			}
-		}
 	}
 	return q
 }

@@ -404,6 +404,25 @@ func TestCheckResolves(t *testing.T) {
 			t.Errorf("%q: exit %d, want %d and %q\n%s%s", c.text, got.code, c.code, c.want, got.out, got.err)
 		}
 	}
+	// A link to what is not there yet leads to it; a circle leads nowhere.
+	for name, to := range map[string]string{"dangling": "../" + filepath.Base(work) + "/new/../secret", "circle": "circle"} {
+		if err := os.Symlink(to, filepath.Join(work, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := canonical(filepath.Join(work, "dangling")), filepath.Join(work, "secret"); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got, want := canonical(filepath.Join(work, "circle")), filepath.Join(work, "circle"); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	// Only --resolve follows links, and an explanation without it says so.
+	if got := runHere("", "check", "--policy", p, "--cwd", work, "--shell", "cat link", "--explain"); got.code != 0 || !strings.Contains(got.out, "links are not followed (--resolve)") || strings.Contains(got.out, "/etc/hostname") {
+		t.Errorf("without a resolver: %+v", got)
+	}
+	if got := runHere("", "check", "--policy", p, "--cwd", work, "--shell", "cat link", "--explain", "--resolve"); got.code != 10 || strings.Contains(got.out, "not followed") {
+		t.Errorf("%+v", got)
+	}
 	if got := runHere("", "check", "--policy", p, "--cwd", work, "--json", "--shell", "tool"); got.code != 0 || !strings.Contains(got.out, `"resolution": "unresolved"`) {
 		t.Errorf("without a resolver: %+v", got)
 	}

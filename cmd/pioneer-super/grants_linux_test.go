@@ -3,10 +3,12 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/getpioneer/pioneer-super/integration/testenv"
 	"github.com/getpioneer/pioneer-super/supervisor/audit"
 	"github.com/getpioneer/pioneer-super/supervisor/control"
 )
@@ -188,4 +190,95 @@ func TestAlways(t *testing.T) {
 	human.quiet("the file that an answer wrote")
 	l.give("stop", "")
 	r.wait(t, 10*time.Second)
+}
+
+// TestAnAnswerAfterTheTurnKeepsNothing: a turn that ended while somebody read takes
+// what the answer would have kept with it.
+func TestAnAnswerAfterTheTurnKeepsNothing(t *testing.T) {
+	l := newLab(t)
+	l.configure("policy.jsonc", `{"permission": {"bash": {"*": "ask", "sh *": "allow"}}}`)
+	l.script("agent.sh", `pioneer-super exec -- ls -a >/dev/null & first=$!
+while [ ! -e go ]; do sleep 0.02; done
+pioneer-super turn end; touch ended
+wait $first; echo $?
+pioneer-super exec -- ls -a >/dev/null; echo $?`)
+	r, human := l.attended(nil, "sh", "agent.sh")
+	q := human.next()
+	l.give("go", "")
+	l.up("ended")
+	human.say(q, "allow_for_turn", keptAs("pattern", false))
+	human.say(human.next(), "deny")
+	r.wait(t, 10*time.Second)
+	if r.stdout() != "0\n126\n" {
+		t.Errorf("%q\n%s", r.stdout(), r.stderr())
+	}
+	l.row(audit.GrantEnded, "its turn ended while it was given")
+}
+
+// TestAGatesPatternRunsNothing: a pattern that was granted for an agent's own gate,
+// where nobody knows which program it means, lets nothing run by that name.
+func TestAGatesPatternRunsNothing(t *testing.T) {
+	l := newLab(t)
+	l.configure("policy.jsonc", `{"permission": {"bash": {"*": "ask", "sh *": "allow"}}}`)
+	l.script("agent.sh", runner)
+	r, human := l.attended(nil, "sh", "agent.sh")
+	a := &asks{l: l}
+	name := a.post("pioneer-super ask --surface bash --value 'ls -a'", "pioneer-super ask --surface bash --value 'ls -l'", "pioneer-super exec -- ls -l")
+	q := human.next()
+	if q.Pattern == "" {
+		t.Fatal("no pattern is offered: nothing is shown")
+	}
+	human.say(q, "allow_for_turn", keptAs("pattern", false))
+	human.say(human.next(), "deny")
+	if got := strings.ReplaceAll(l.want(name), "\n", " "); got != "0 0 126" {
+		t.Errorf("offered %q: %s", q.Pattern, got)
+	}
+	l.give("stop", "")
+	r.wait(t, 10*time.Second)
+}
+
+// TestAPatternIsGivenAndRevokedInTerminals: the key and its word in the first
+// terminal, the phrase in the second.
+func TestAPatternIsGivenAndRevokedInTerminals(t *testing.T) {
+	testenv.Need(t, "pty")
+	l := newLab(t)
+	l.rules(`{"permission": {"bash": {"*": "ask", "sh *": "allow"}}}`)
+	l.script("agent.sh", `pioneer-super exec -- ls -a >/dev/null; pioneer-super exec -- ls -l >/dev/null && touch given
+while [ ! -e go ]; do sleep 0.05; done
+pioneer-super exec -- ls -l >/dev/null; echo $? >last`)
+	front := l.console("spawn", "--phrase", "--policy", l.policy, "--", "sh", "agent.sh")
+	front.Shows(t, patience, "phrase for this tree")
+	front.Type(t, "open sesame\r")
+	front.Shows(t, patience, "m would also allow")
+	press(t, front, "m")
+	word := regexp.MustCompile(`type ([A-Z]+) for`).FindStringSubmatch(front.Shows(t, patience, "type "))
+	if word == nil {
+		t.Fatal("no word is shown")
+	}
+	for _, r := range strings.ToLower(word[1]) {
+		front.Type(t, string(r))
+		time.Sleep(60 * time.Millisecond)
+	}
+	time.Sleep(200 * time.Millisecond)
+	front.Type(t, "\r")
+	l.up("given")
+	for _, c := range []struct {
+		id     string
+		status int
+	}{{"g-none", 1}, {l.given()[0], 0}} {
+		second := l.console("grants", "revoke", "--phrase", c.id)
+		second.Shows(t, patience, "phrase of ")
+		second.Type(t, "open sesame\r")
+		if status := second.Status(t, patience); status != c.status {
+			t.Errorf("revoke %s left with %d, expected %d", c.id, status, c.status)
+		}
+	}
+	l.row(audit.GrantEnded, "revoked by the human (phrase)")
+	l.give("go", "")
+	front.Shows(t, patience, "ls -l")
+	press(t, front, "n")
+	if got := l.want("last"); got != "126" {
+		t.Errorf("after it was revoked: %s", got)
+	}
+	front.Status(t, patience)
 }

@@ -37,6 +37,11 @@ func groupCommand(name, usage, about, examples string, commands ...*cli.Command)
 	for _, c := range commands {
 		fmt.Fprintf(&list, "   %-*s  %s\n", width, c.Name, c.Usage)
 	}
+	for _, c := range commands {
+		c.OnUsageError = func(_ *cli.Context, err error, _ bool) error {
+			return exit(2, "%v; pioneer-super %s %s --help shows the flags", err, name, c.Name)
+		}
+	}
 	indent := func(s string) string { return "   " + strings.ReplaceAll(s, "\n", "\n   ") + "\n" }
 	return &cli.Command{
 		Name: name, Usage: usage, UsageText: "pioneer-super " + name + " COMMAND [flags]",

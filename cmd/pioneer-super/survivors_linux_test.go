@@ -81,6 +81,7 @@ func TestNoSurvivors(t *testing.T) {
 			},
 		} {
 			t.Run(mode+"/"+strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
+				t.Parallel() // most of it is waiting for the graces that an end gives
 				l := newLab(t)
 				l.rules(`{"permission": {"task": {"*": "allow"}, "bash": {"sh *": "allow"}}}`)
 				stubborn(l)
@@ -129,4 +130,33 @@ while [ -e later ]; do sleep 0.05; done`)
 		t.Errorf("exit %d: %s", code, r.stderr())
 	}
 	l.nobody(2 * time.Second)
+}
+
+// TestLinksOutOfTheWorkspaceAreJudgedByWhereTheyLead: a path that only looks as if
+// it were inside is asked for before the sandbox refuses it.
+func TestLinksOutOfTheWorkspaceAreJudgedByWhereTheyLead(t *testing.T) {
+	l := newLab(t)
+	l.rules(`{"permission": {"bash": {"sh *": "allow", "cat *": "allow", "cp *": "allow"}}}`)
+	outside := filepath.Join(l.home, "outside")
+	if err := os.WriteFile(outside, []byte("outside\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for link, to := range map[string]string{"out": outside, "new": filepath.Join(l.home, "not-there-yet"), "in": "agent.sh"} {
+		if err := os.Symlink(to, filepath.Join(l.work, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.script("agent.sh", `pioneer-super exec -- cat in >/dev/null; echo in $?
+pioneer-super exec -- cat out; echo out $?
+pioneer-super exec -- cp agent.sh new; echo new $?`)
+	r := l.spawn([]string{"--mode", "auto_accept_edits"}, "sh", "agent.sh")
+	if code := r.wait(t, 20*time.Second); code != 0 {
+		t.Errorf("exit %d: %s", code, r.stderr())
+	}
+	if got, want := r.stdout(), "in 0\nout 126\nnew 126\n"; got != want {
+		t.Errorf("stdout %q, want %q; stderr %s", got, want, r.stderr())
+	}
+	if !strings.Contains(r.stderr(), outside) {
+		t.Errorf("the refusal does not name where the link leads: %s", r.stderr())
+	}
 }

@@ -71,6 +71,12 @@ func inspect(path string, digest bool) File {
 	f := File{Path: path, Real: path, Dev: uint64(st.Dev), Ino: st.Ino, Kind: "other"}
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		f.Real = real
+	} else if to, err := os.Readlink(path); err == nil {
+		// Dangling: what is written through it is made where it leads.
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(filepath.Dir(path), to)
+		}
+		f.Real = filepath.Clean(to)
 	}
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFDIR:

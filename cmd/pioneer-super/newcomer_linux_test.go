@@ -1,0 +1,63 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getpioneer/pioneer-super/integration/product"
+)
+
+// TestInstalledOutside: the operator's binary lies on PATH where the sandbox cannot
+// read; a program of the tree that says pioneer-super gets ours, at any depth.
+func TestInstalledOutside(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.extra = []string{"PATH=" + filepath.Dir(product.Binary(t)) + ":/usr/local/bin:/usr/bin:/bin"}
+	l.rules(`{"permission": {"bash": {"*": "allow"}, "task": {"*": "allow"}}}`)
+	l.script("child.sh", "#!/bin/sh\nexec pioneer-super exec -- sh -c 'pioneer-super exec -- echo deep'\n")
+	r := l.spawn([]string{"--mode", "auto_accept_edits"}, "bash", "-c", `pioneer-super spawn --mode supervised -- bash -c "pioneer-super exec -- sh child.sh"`)
+	if code := r.wait(t, 30*time.Second); code != 0 || strings.TrimSpace(r.stdout()) != "deep" {
+		t.Fatalf("exit %d\nstdout: %s\nstderr: %s", code, r.stdout(), r.stderr())
+	}
+}
+
+// TestFlagsThatSayNothing: an empty flag is not the default, and one that cannot be
+// sent does not look like a lost supervisor.
+func TestFlagsThatSayNothing(t *testing.T) {
+	t.Parallel()
+	for _, c := range [][2]string{{"mode", ""}, {"cap", ""}, {"policy", ""}, {"cwd", ""}, {"parent", ""}, {"mode", "\xff"}, {"agent", "\xff"}} {
+		l := newLab(t)
+		r := l.start("spawn", "--headless", "--"+c[0], c[1], "--", "touch", "ran")
+		code := r.wait(t, 30*time.Second)
+		if code != 125 || !strings.HasPrefix(r.stderr(), "pioneer-super: --"+c[0]+" ") || strings.Contains(r.stderr(), "tree") {
+			t.Errorf("--%s %q: exit %d, %s", c[0], c[1], code, r.stderr())
+		}
+		if _, err := os.Stat(filepath.Join(l.work, "ran")); err == nil {
+			t.Errorf("--%s %q: it ran", c[0], c[1])
+		}
+	}
+}
+
+// TestChildNamesUs: a yes to a child whose text calls this binary starts it: the
+// file that was judged is the one that its PATH leads to.
+func TestChildNamesUs(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.extra = []string{"PATH=" + filepath.Dir(product.Binary(t)) + ":/usr/local/bin:/usr/bin:/bin"}
+	l.rules(`{"permission": {"task": {"*": "allow"}}}`)
+	r, human := l.attended([]string{"--mode", "auto_accept_edits", "--policy", l.policy}, "bash", "-c",
+		`pioneer-super spawn --mode supervised -- bash -c 'pioneer-super exec -- echo deep'; echo "left with $?"`)
+	for _, want := range []string{"bash -c 'pioneer-super exec -- echo deep'", "echo deep"} {
+		q := human.next()
+		if q.Command != want {
+			t.Errorf("asked %q, expected %q", q.Command, want)
+		}
+		human.say(q, "allow_once")
+	}
+	if code := r.wait(t, 30*time.Second); code != 0 || r.stdout() != "deep\nleft with 0\n" {
+		t.Fatalf("exit %d\nstdout: %s\nstderr: %s", code, r.stdout(), r.stderr())
+	}
+}
