@@ -80,3 +80,14 @@ func TestWhatIsLeftInTheBackgroundCounts(t *testing.T) {
 		t.Errorf("one more of the tree: %v", err)
 	}
 }
+
+// TestTellingDoesNotWait: the first client may be stopped.
+func TestTellingDoesNotWait(t *testing.T) {
+	tr := &tree{ops: zerolog.Nop(), notices: make(chan string, 2)}
+	for range 10 {
+		tr.tell("the changed configuration is not taken")
+	}
+	if len(tr.notices) != 2 {
+		t.Errorf("%d notices wait", len(tr.notices))
+	}
+}

@@ -70,6 +70,7 @@ type tree struct {
 	links   linkFolder
 
 	front     *control.Conn
+	notices   chan string // for its human
 	ctx       context.Context
 	cancel    context.CancelFunc
 	forwarder *forwarder
@@ -155,7 +156,7 @@ func newTree(opts Options, front *control.Conn, root control.Root) (*tree, error
 		root.MaxDepth = defaultDepth
 	}
 	t := &tree{
-		opts: opts, root: root, places: places, store: store, log: log, ops: ops, front: front,
+		opts: opts, root: root, places: places, store: store, log: log, ops: ops, front: front, notices: make(chan string, 64),
 		host:     sandbox.Probe(),
 		sessions: map[string]*session{}, channels: map[string]*session{}, byKeeper: map[int]*command{},
 		jobs: map[string]*job{}, spools: map[string]*spool.Spool{},
@@ -215,6 +216,7 @@ func (t *tree) serve(first *control.Request, files []*os.File) int {
 		t.shutdown()
 		return 125
 	}
+	go t.tellFront()
 	go t.watchConfig(t.ctx)
 	ctx, cancel := context.WithCancel(t.ctx)
 	done := make(chan control.Result, 1)
