@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -59,5 +60,44 @@ func TestChildNamesUs(t *testing.T) {
 	}
 	if code := r.wait(t, 30*time.Second); code != 0 || r.stdout() != "deep\nleft with 0\n" {
 		t.Fatalf("exit %d\nstdout: %s\nstderr: %s", code, r.stdout(), r.stderr())
+	}
+}
+
+// TestWhatWePrint: our own messages are drawn and not obeyed, are bounded, are
+// whole sentences, and output that did not arrive is an error.
+func TestWhatWePrint(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	long := strings.Repeat("x", 50_000)
+	for _, args := range [][]string{
+		{"spawn", "--cwd", "/no\x1b[2J", "--", "true"},
+		{"exec", "--cwd", "/no\x1b[2J", "--", "true"},
+		{"spawn", "--headless", "--", long},
+		{"tree", long},
+	} {
+		r := l.start(args...)
+		if code := r.wait(t, 30*time.Second); code == 0 {
+			t.Errorf("%.40q: exit 0", args)
+		}
+		if said := r.stderr(); strings.Contains(said, "\x1b") || len(said) > 10_000 || said == "" {
+			t.Errorf("%.40q says %d bytes: %.200q", args, len(said), said)
+		}
+	}
+	r := l.spawn([]string{"--mode", "auto_accept_edits"}, "bash", "-c", `env -i PATH="$PATH" PIONEER_SUPER_HOME="$PWD/state" pioneer-super spawn -- touch ran`)
+	if code := r.wait(t, 30*time.Second); code != 125 || strings.Contains(r.stderr(), "%!") || !strings.Contains(r.stderr(), "lives but cannot be reached") {
+		t.Errorf("exit %d: %s", code, r.stderr())
+	}
+	for _, args := range [][]string{{"tree"}, {"tree", "--json"}, {"log"}, {"log", "--json"}} {
+		r := l.startAs(func(c *exec.Cmd) {
+			full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { full.Close() })
+			c.Stdout = full
+		}, args...)
+		if code := r.wait(t, 30*time.Second); code != 125 {
+			t.Errorf("%q to a full device: exit %d", args, code)
+		}
 	}
 }
