@@ -58,14 +58,14 @@ func unavailable(err error) string {
 
 // liveAnswer is what live authority said.
 type liveAnswer struct {
-	decision string
-	reason   string
-	who      string // "the human", "the parent session", "authorizer NAME"
-	byWord   string // "human", "parent", "authorizer"
-	proof    string
-	by       wire.DecisionSource
-	grant    policy.GrantVector
-	answer   control.Answer // a person's, as it came
+	allowed bool
+	reason  string
+	who     string // "the human", "the parent session", "authorizer NAME"
+	byWord  string // "human", "parent", "authorizer"
+	proof   string
+	by      wire.DecisionSource
+	grant   policy.GrantVector
+	answer  control.Answer // a person's, as it came
 }
 
 const maxPaths = 9

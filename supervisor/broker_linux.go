@@ -109,8 +109,12 @@ func (t *tree) admit(s *session) (control.Result, bool) {
 	if t.closing || s != nil && s.ending {
 		return failed("the session is ending"), false
 	}
-	if t.running >= maxCommands {
+	// What a tool left in the background has a keeper as long as it lives.
+	if max(t.running, len(t.byKeeper)) >= maxCommands {
 		return failed("%d commands run or wait in this tree, which is the limit", maxCommands), false
+	}
+	if s != nil && len(s.commands) >= maxLeft {
+		return failed("%d commands of this session run, those in the background with them, which is the limit", maxLeft), false
 	}
 	t.running++
 	return control.Result{}, true
@@ -346,8 +350,8 @@ func directory(f keeper.File) policy.File {
 	return policy.File{Path: f.Real, Dev: f.Dev, Ino: f.Ino}
 }
 
-// meaning are names whose value changes what a command is, so that a rule which
-// names the command was not written for it.
+// changesMeaning names the variables whose value changes what a command is, so that
+// a rule which names the command was not written for it.
 func changesMeaning(name string) bool {
 	switch name {
 	case "PATH", "HOME", "SHELL", "BASH_ENV", "ENV", "CDPATH", "GLOBIGNORE", "SHELLOPTS", "BASHOPTS", "PS4", "IFS", "MAKEFILES", "MAKEFLAGS",
@@ -651,9 +655,10 @@ func (w *wish) mentions(surface string) bool {
 }
 
 // itself says whether the whole command is this binary, whose operations are
-// judged when they arrive.
+// judged when they arrive. Those of a tree of its own never arrive here: it is a
+// command like any other.
 func (t *tree) itself(w *wish) bool {
-	if !w.analysis.Simple || len(w.analysis.Argv) < 2 {
+	if !w.analysis.Simple || len(w.analysis.Argv) < 2 || slices.ContainsFunc(w.analysis.Argv, leavesTree) {
 		return false
 	}
 	switch w.analysis.Argv[1] {
@@ -668,6 +673,13 @@ func (t *tree) itself(w *wish) bool {
 		}
 	}
 	return false
+}
+
+// leavesTree says whether a word is the flag by which a client leaves its tree,
+// wherever it stands: what comes before it may take "--" for a value.
+func leavesTree(word string) bool {
+	name, _, _ := strings.Cut(strings.TrimLeft(word, "-"), "=")
+	return name == "new-tree" && strings.HasPrefix(word, "-")
 }
 
 // commandLine is the record's command as one line, for humans and for patterns.
@@ -778,11 +790,12 @@ func (t *tree) run(ctx context.Context, w *wish, out outcome, conn *control.Conn
 		}
 		order.Run.Channel = true
 		files = append(files, its)
-		defer its.Close()
 		go t.serveChannel(c, mine)
 	}
 	err = w.k.conn.Send(order, files...)
-	ours.Close()
+	for _, f := range files {
+		f.Close()
+	}
 	if err != nil {
 		theirs.Close()
 		return gone(failed("%v", errKeeperGone))
@@ -825,9 +838,7 @@ func (t *tree) watch(c *command) {
 	for r := range c.keeper.reports {
 		switch {
 		case r.Started != nil:
-			c.mu.Lock()
-			c.pid, c.startup = r.Started.PID, time.Since(c.received)
-			c.mu.Unlock()
+			c.startup = time.Since(c.received)
 		case r.Failed != nil:
 			exit := 125
 			switch r.Failed.Class {

@@ -55,7 +55,8 @@ func findTree(places registry.Places) (*control.Conn, error) {
 		}
 		conn, err := openChannel(n)
 		if err == nil {
-			return conn, nil
+			// A tree that answers lives, also if its answer is no.
+			return greet(conn)
 		}
 		tried = append(tried, fmt.Errorf("descriptor %d (PIONEER_SUPER_FD): %w", n, err))
 	}
@@ -127,11 +128,7 @@ func openChannel(n int) (*control.Conn, error) {
 		return nil, err
 	}
 	defer packet.Close()
-	conn, err := packet.Open()
-	if err != nil {
-		return nil, err
-	}
-	return greet(conn)
+	return packet.Open()
 }
 
 // byAncestry looks in the registry for the living tree that this process stands

@@ -81,6 +81,7 @@ func TestNoSurvivors(t *testing.T) {
 			},
 		} {
 			t.Run(mode+"/"+strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
+				t.Parallel() // most of it is waiting for the graces that an end gives
 				l := newLab(t)
 				l.rules(`{"permission": {"task": {"*": "allow"}, "bash": {"sh *": "allow"}}}`)
 				stubborn(l)

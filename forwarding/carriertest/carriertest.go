@@ -29,7 +29,7 @@ type Pair struct {
 }
 
 // patience is how long anything may take that should happen at once.
-const patience = 10 * time.Second
+const patience = 40 * time.Second
 
 // Run runs the whole suite. open makes fresh ends for each test and closes them
 // in its cleanup.

@@ -409,7 +409,7 @@ func (g *generator) mutate(s string) string {
 // TestOracle: whatever bash runs is in the enumeration or the verdict is no
 // allow, and the canonical text of what is allowed runs the same programs.
 func TestOracle(t *testing.T) {
-	compare(t, newOracle(t), 6000, 15*time.Second)
+	compare(t, newOracle(t), 6000, 6*time.Second)
 }
 
 // TestOracleSh is the same for sh, which has fewer spellings and other rules.
@@ -423,7 +423,7 @@ func TestOracleSh(t *testing.T) {
 		}
 	}
 	o.bash = sh
-	compare(t, o, 1500, 5*time.Second)
+	compare(t, o, 1500, 2*time.Second)
 }
 
 func compare(t *testing.T, o *oracle, want int, most time.Duration) {

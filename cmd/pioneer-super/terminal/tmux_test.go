@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -81,34 +82,37 @@ func (p *pane) screen() string {
 	return p.tmux("capture-pane", "-p")
 }
 
-func (p *pane) wait(want ...string) string {
+// until waits for a screen and returns the last one that there was.
+func (p *pane) until(holds func(string) bool) string {
 	p.t.Helper()
-	var s string
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(30 * time.Millisecond) {
-		s = p.screen()
-		all := true
-		for _, w := range want {
-			all = all && strings.Contains(s, w)
-		}
-		if all {
+	for end := time.Now().Add(patience); ; time.Sleep(30 * time.Millisecond) {
+		if s := p.screen(); holds(s) || time.Now().After(end) {
 			return s
 		}
 	}
-	p.t.Fatalf("never on the screen: %q, but\n%s", want, s)
-	return ""
+}
+
+func (p *pane) wait(want ...string) string {
+	p.t.Helper()
+	all := func(s string) bool {
+		return !slices.ContainsFunc(want, func(w string) bool { return !strings.Contains(s, w) })
+	}
+	s := p.until(all)
+	if !all(s) {
+		p.t.Fatalf("never on the screen: %q, but\n%s", want, s)
+	}
+	return s
 }
 
 // ready waits for a dialog whose keys count.
 func (p *pane) ready() string {
 	p.t.Helper()
-	p.wait(" deny")
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-		if s := p.screen(); strings.Contains(s, " deny") && !strings.Contains(s, "one moment") {
-			return s
-		}
+	counts := func(s string) bool { return strings.Contains(s, " deny") && !strings.Contains(s, "one moment") }
+	s := p.until(counts)
+	if !counts(s) {
+		p.t.Fatalf("keys never count:\n%s", s)
 	}
-	p.t.Fatalf("keys never count:\n%s", p.screen())
-	return ""
+	return s
 }
 
 func (p *pane) press(keys ...string) {
@@ -120,24 +124,25 @@ func (p *pane) press(keys ...string) {
 	}
 }
 
-func golden(t *testing.T, name, got string) {
-	t.Helper()
+// golden waits until the screen is the golden one: a busy machine draws it late.
+func (p *pane) golden(name string) {
+	p.t.Helper()
 	path := filepath.Join("testdata", name+".screen")
 	if os.Getenv(updateVar) != "" {
 		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
+			p.t.Fatal(err)
 		}
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
+		if err := os.WriteFile(path, []byte(p.screen()), 0o644); err != nil {
+			p.t.Fatal(err)
 		}
 		return
 	}
 	want, err := os.ReadFile(path)
 	if err != nil {
-		t.Fatal(err)
+		p.t.Fatal(err)
 	}
-	if got != string(want) {
-		t.Errorf("%s differs.\n--- got\n%s--- want\n%s", path, got, want)
+	if got := p.until(func(s string) bool { return s == string(want) }); got != string(want) {
+		p.t.Errorf("%s differs.\n--- got\n%s--- want\n%s", path, got, want)
 	}
 }
 
@@ -176,7 +181,7 @@ func TestScreens(t *testing.T) {
 				p.ready()
 			}
 			p.press(c.keys...)
-			golden(t, c.name, p.screen())
+			p.golden(c.name)
 		})
 	}
 }
@@ -226,7 +231,7 @@ func TestHostileTerminal(t *testing.T) {
 		if !strings.Contains(s, "git push origin main") {
 			t.Fatalf("answered, or drawn over:\n%s", s)
 		}
-		golden(t, "relay-80x24", s)
+		p.golden("relay-80x24")
 		p.press("n")
 		time.Sleep(300 * time.Millisecond)
 		p.keys("C-]", "q")
@@ -246,9 +251,9 @@ func TestHostileTerminal(t *testing.T) {
 		p := newPane(t, 80, 24)
 		p.tmux("set", "-g", "set-clipboard", "on")
 		p.line(`printf '\033]52;c;eXl5\007'`)
-		time.Sleep(300 * time.Millisecond)
-		if got := p.tmux("list-buffers"); !strings.Contains(got, "yyy") {
-			t.Errorf("control: this terminal has no clipboard to write: %q", got)
+		written := func(string) bool { return strings.Contains(p.tmux("list-buffers"), "yyy") }
+		if p.until(written); !written("") {
+			t.Errorf("control: this terminal has no clipboard to write: %q", p.tmux("list-buffers"))
 		}
 	})
 }
@@ -268,9 +273,10 @@ func TestFullScreenAgent(t *testing.T) {
 	p.ready()
 	p.press("C-z")
 	p.wait("Stopped")
-	p.line("stty -a | grep -c ' icanon'; echo shell wor''ks")
+	// Cleared, so that the next "Stopped" is of the next stop.
+	p.line("clear; stty -a | grep -c ' icanon'; echo shell wor''ks")
 	s := p.wait("shell works")
-	if !strings.Contains(s, "\n1\n") {
+	if !strings.Contains("\n"+s, "\n1\n") {
 		t.Errorf("the shell got a raw terminal:\n%s", s)
 	}
 	p.line("fg")
@@ -312,9 +318,11 @@ func TestLinesAgent(t *testing.T) {
 	p.ready()
 	p.press("n")
 	p.wait("> input")
-	time.Sleep(300 * time.Millisecond)
-	if after := p.tmux("capture-pane", "-p", "-e"); after != before {
-		t.Errorf("the screen was\n%q\nand is\n%q", before, after)
+	same := func(string) bool {
+		return p.tmux("capture-pane", "-p", "-e") == before && p.tmux("display", "-p", cursor) == at
+	}
+	if p.until(same); !same("") {
+		t.Errorf("the screen was\n%q\nand is\n%q", before, p.tmux("capture-pane", "-p", "-e"))
 	}
 	if now := p.tmux("display", "-p", cursor); now != at {
 		t.Errorf("cursor, alternate screen: were %s, are %s", at, now)
