@@ -4,9 +4,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/getpioneer/pioneer-super/integration/product"
 )
@@ -99,5 +102,47 @@ func TestWhatWePrint(t *testing.T) {
 		if code := r.wait(t, 30*time.Second); code != 125 {
 			t.Errorf("%q to a full device: exit %d", args, code)
 		}
+	}
+}
+
+// TestCopiesOfOtherBinaries: every build leaves a copy of itself in the state; those
+// that no tree uses go, the least recently used first.
+func TestCopiesOfOtherBinaries(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	bin := filepath.Join(l.home, "state", "bin")
+	at := func(n int) string { return filepath.Join(bin, "old-"+strconv.Itoa(n)) }
+	for n := range 8 {
+		if err := os.MkdirAll(filepath.Join(at(n), "bin"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		when := time.Now().Add(-time.Duration(n+1) * time.Hour)
+		if err := os.Chtimes(at(n), when, when); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(filepath.Join(l.home, "state"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	used, err := os.Open(at(6)) // as a tree of that binary has it
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer used.Close()
+	if err := unix.Flock(int(used.Fd()), unix.LOCK_SH); err != nil {
+		t.Fatal(err)
+	}
+	r := l.spawn(nil, "bash", "-c", "pioneer-super exec -- true")
+	if code := r.wait(t, 30*time.Second); code != 0 {
+		t.Fatalf("exit %d: %s", code, r.stderr())
+	}
+	for n := range 8 {
+		_, err := os.Stat(at(n))
+		if want := n < 4 || n == 6; (err == nil) != want {
+			t.Errorf("old-%d: %v, expected to stay: %v", n, err, want)
+		}
+	}
+	if entries, _ := os.ReadDir(bin); len(entries) != 6 {
+		t.Errorf("%d copies, expected 6", len(entries))
 	}
 }
