@@ -105,6 +105,9 @@ func findTree(places registry.Places) (*control.Conn, error) {
 			return nil, deadTree{id}
 		}
 	}
+	if len(tried) == 0 {
+		return nil, fmt.Errorf("the tree %s lives but cannot be reached: a program in between took the variables and the descriptor by which it is found", id)
+	}
 	return nil, fmt.Errorf("the tree %s lives but cannot be reached (%w); a program in between may have closed the descriptor", id, errors.Join(tried...))
 }
 
