@@ -28,9 +28,8 @@ func (t *tree) reread(w *wish) (changed string) {
 	if err != nil || dir.Dev != w.dir.Dev || dir.Ino != w.dir.Ino {
 		return w.dir.Path + " is another directory than the one that was judged"
 	}
-	path := getter(w.env)("PATH")
 	for _, word := range w.record.Words {
-		f, err := w.k.question(lookupOrder(word.Word, path, word.File.SHA256 != ""))
+		f, err := w.k.question(lookupOrder(word.Word, w.path, word.File.SHA256 != ""))
 		if err != nil || f.Dev != word.File.Dev || f.Ino != word.File.Ino || f.SHA256 != word.File.SHA256 {
 			return word.Word + " is another file than the one that was judged"
 		}
@@ -59,14 +58,14 @@ func unavailable(err error) string {
 
 // liveAnswer is what live authority said.
 type liveAnswer struct {
-	decision string
-	reason   string
-	who      string // "the human", "the parent session", "authorizer NAME"
-	byWord   string // "human", "parent", "authorizer"
-	proof    string
-	by       wire.DecisionSource
-	grant    policy.GrantVector
-	answer   control.Answer // a person's, as it came
+	allowed bool
+	reason  string
+	who     string // "the human", "the parent session", "authorizer NAME"
+	byWord  string // "human", "parent", "authorizer"
+	proof   string
+	by      wire.DecisionSource
+	grant   policy.GrantVector
+	answer  control.Answer // a person's, as it came
 }
 
 const maxPaths = 9

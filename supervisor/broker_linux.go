@@ -41,6 +41,7 @@ type wish struct {
 	k        *keeperProcess
 	dir      keeper.File
 	env      []string // what the command would get
+	path     string   // the PATH on which its words were found
 	program  keeper.File
 	analysis *shell.Analysis
 	record   policy.Record
@@ -108,8 +109,12 @@ func (t *tree) admit(s *session) (control.Result, bool) {
 	if t.closing || s != nil && s.ending {
 		return failed("the session is ending"), false
 	}
-	if t.running >= maxCommands {
+	// What a tool left in the background has a keeper as long as it lives.
+	if max(t.running, len(t.byKeeper)) >= maxCommands {
 		return failed("%d commands run or wait in this tree, which is the limit", maxCommands), false
+	}
+	if s != nil && len(s.commands) >= maxLeft {
+		return failed("%d commands of this session run, those in the background with them, which is the limit", maxLeft), false
 	}
 	t.running++
 	return control.Result{}, true
@@ -152,9 +157,11 @@ func (t *tree) prepare(w *wish, r *control.Request) (control.Result, bool) {
 	w.env = base
 	res := &resolver{k: w.k, path: getter(base)("PATH"), s: w.s, seen: map[string]keeper.File{}}
 	if w.op == control.OpSpawn && w.s != nil {
-		// An agent is found on the operator's PATH, whatever its starter has.
-		res.path = getter(t.rootSession().base)("PATH")
+		// An agent is found on the operator's PATH, whatever its starter has; ours
+		// is in front there as well, since that is what it will be started with.
+		res.path = t.withOurs(getter(t.rootSession().base)("PATH"))
 	}
+	w.path = res.path
 	w.look = func(path string) (string, bool) {
 		f := res.inspect(path)
 		return f.Real, f.Kind != ""
@@ -264,7 +271,7 @@ func (t *tree) shellText(w *wish, c *control.Command, o shell.Options, rec *poli
 func (t *tree) samePrograms(w *wish, res *resolver, first string) bool {
 	base := getter(w.s.tools)("PATH")
 	if w.op == control.OpSpawn {
-		base = getter(w.s.base)("PATH")
+		base = t.withOurs(getter(w.s.base)("PATH"))
 	}
 	known := filepath.SplitList(base)
 	for _, dir := range filepath.SplitList(getter(w.env)("PATH")) {
@@ -343,8 +350,8 @@ func directory(f keeper.File) policy.File {
 	return policy.File{Path: f.Real, Dev: f.Dev, Ino: f.Ino}
 }
 
-// meaning are names whose value changes what a command is, so that a rule which
-// names the command was not written for it.
+// changesMeaning names the variables whose value changes what a command is, so that
+// a rule which names the command was not written for it.
 func changesMeaning(name string) bool {
 	switch name {
 	case "PATH", "HOME", "SHELL", "BASH_ENV", "ENV", "CDPATH", "GLOBIGNORE", "SHELLOPTS", "BASHOPTS", "PS4", "IFS", "MAKEFILES", "MAKEFLAGS",
@@ -440,13 +447,18 @@ func (s *session) toolBase(t *tree) []string {
 	return withEnv(kept, t.ours(s)...)
 }
 
-// withOurs is a PATH on which this binary is found, last: a tool may ask and
-// spawn as its agent may.
+// withOurs is a PATH on which this binary is found: a tool may ask and spawn as
+// its agent may. Ours is first, since what the operator installed (say in ~/bin)
+// is a file that a sandbox cannot read, but that a shell finds and stops at. The
+// directory holds this one name, so it hides nothing else.
 func (t *tree) withOurs(path string) string {
 	if path == "" {
 		path = "/usr/local/bin:/usr/bin:/bin"
 	}
-	return path + ":" + t.links.bin
+	if path == t.links.bin || strings.HasPrefix(path, t.links.bin+":") {
+		return path
+	}
+	return t.links.bin + ":" + path
 }
 
 func (t *tree) hostCaches(s *session) map[string]string {
@@ -643,9 +655,10 @@ func (w *wish) mentions(surface string) bool {
 }
 
 // itself says whether the whole command is this binary, whose operations are
-// judged when they arrive.
+// judged when they arrive. Those of a tree of its own never arrive here: it is a
+// command like any other.
 func (t *tree) itself(w *wish) bool {
-	if !w.analysis.Simple || len(w.analysis.Argv) < 2 {
+	if !w.analysis.Simple || len(w.analysis.Argv) < 2 || slices.ContainsFunc(w.analysis.Argv, leavesTree) {
 		return false
 	}
 	switch w.analysis.Argv[1] {
@@ -660,6 +673,13 @@ func (t *tree) itself(w *wish) bool {
 		}
 	}
 	return false
+}
+
+// leavesTree says whether a word is the flag by which a client leaves its tree,
+// wherever it stands: what comes before it may take "--" for a value.
+func leavesTree(word string) bool {
+	name, _, _ := strings.Cut(strings.TrimLeft(word, "-"), "=")
+	return name == "new-tree" && strings.HasPrefix(word, "-")
 }
 
 // commandLine is the record's command as one line, for humans and for patterns.
@@ -729,9 +749,15 @@ func (t *tree) run(ctx context.Context, w *wish, out outcome, conn *control.Conn
 	w.s.commands[c.id] = c
 	t.byKeeper[w.k.pid] = c
 	t.mu.Unlock()
+	told := false // that it starts
 	gone := func(res control.Result) control.Result {
 		w.k.release()
 		t.forget(c)
+		if told {
+			ended := registry.Exit{Proof: "nothing ran", Why: res.Reason}
+			t.note(audit.Row{Kind: audit.CommandEnded, Session: w.s.id, Agent: w.s.agent, Command: c.id, Exit: &ended})
+			t.journalCommandEnd(c, ended)
+		}
 		return res
 	}
 	row := t.row(w, verdict{surface: "bash"}, w.record.Digest())
@@ -741,6 +767,7 @@ func (t *tree) run(ctx context.Context, w *wish, out outcome, conn *control.Conn
 	if err := t.log.Write(row); err != nil {
 		return gone(failed("%v", notWritten(err)))
 	}
+	told = true
 	if err := t.journalCommand(c); err != nil {
 		return gone(failed("%v", notWritten(err)))
 	}
@@ -770,11 +797,12 @@ func (t *tree) run(ctx context.Context, w *wish, out outcome, conn *control.Conn
 		}
 		order.Run.Channel = true
 		files = append(files, its)
-		defer its.Close()
 		go t.serveChannel(c, mine)
 	}
 	err = w.k.conn.Send(order, files...)
-	ours.Close()
+	for _, f := range files {
+		f.Close()
+	}
 	if err != nil {
 		theirs.Close()
 		return gone(failed("%v", errKeeperGone))
@@ -817,9 +845,7 @@ func (t *tree) watch(c *command) {
 	for r := range c.keeper.reports {
 		switch {
 		case r.Started != nil:
-			c.mu.Lock()
-			c.pid, c.startup = r.Started.PID, time.Since(c.received)
-			c.mu.Unlock()
+			c.startup = time.Since(c.received)
 		case r.Failed != nil:
 			exit := 125
 			switch r.Failed.Class {

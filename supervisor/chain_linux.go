@@ -161,7 +161,7 @@ func (p *person) Ask(ctx context.Context, _ forwarding.Facts) (forwarding.Decisi
 	if p.said, p.err = p.t.humans.ask(ctx, p.q); p.err != nil {
 		return forwarding.Decision{}, p.err
 	}
-	return forwarding.Decision{Approved: p.said.Decision != "deny", Reason: p.said.Reason, DecidedBy: wire.ByUser("dialog")}, nil
+	return forwarding.Decision{Approved: p.said.allows(), Reason: p.said.Reason, DecidedBy: wire.ByUser("dialog")}, nil
 }
 
 // live asks the live authority: the links of the chain in their order, then a human
@@ -182,12 +182,12 @@ func (t *tree) live(ctx context.Context, w *wish, v verdict, q control.Question)
 	switch {
 	case ctx.Err() != nil:
 		return liveAnswer{}, ctx.Err()
-	case d.DecidedBy.Kind == wire.KindUser:
+	case d.DecidedBy.Kind == wire.KindUser && human.said.Decision != "":
 		return t.human(w, human.said), nil
 	case d.DecidedBy.Kind == wire.KindAuthorizer:
-		out := liveAnswer{decision: "deny", reason: d.Reason, who: "authorizer " + d.DecidedBy.Name, byWord: "authorizer", by: d.DecidedBy}
-		if d.Approved {
-			out.decision, out.grant = "allow_once", preselected(w, q)
+		out := liveAnswer{allowed: d.Approved, reason: d.Reason, who: "authorizer " + d.DecidedBy.Name, byWord: "authorizer", by: d.DecidedBy}
+		if out.allowed {
+			out.grant = preselected(w, q)
 		}
 		return out, nil
 	case v.humanOnly:
@@ -197,16 +197,16 @@ func (t *tree) live(ctx context.Context, w *wish, v verdict, q control.Question)
 	case d.Unavailable:
 		return liveAnswer{}, errors.New("the parent session did not answer: " + d.Reason)
 	}
-	out := liveAnswer{decision: "deny", reason: d.Reason, who: "the parent session", byWord: "parent", by: d.DecidedBy}
-	if d.Approved {
-		out.decision, out.grant = "allow_once", preselected(w, q)
+	out := liveAnswer{allowed: d.Approved, reason: d.Reason, who: "the parent session", byWord: "parent", by: d.DecidedBy}
+	if out.allowed {
+		out.grant = preselected(w, q)
 	}
 	return out, nil
 }
 
 // human is what a person answered, with the lines that were on.
 func (t *tree) human(w *wish, a humanAnswer) liveAnswer {
-	out := liveAnswer{decision: a.Decision, reason: a.Reason, who: "the human", byWord: "human", proof: string(a.Proof), by: wire.ByUser("dialog"), answer: a.Answer}
+	out := liveAnswer{allowed: a.allows(), reason: a.Reason, who: "the human", byWord: "human", proof: string(a.Proof), by: wire.ByUser("dialog"), answer: a.Answer}
 	for _, key := range a.Offers {
 		switch key {
 		case keyWorkspace:

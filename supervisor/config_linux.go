@@ -486,10 +486,27 @@ func (t *tree) refuseConfig(err error) {
 	t.tell("the changed configuration is not taken, the rules that were there stay:\n" + err.Error())
 }
 
-// tell says something to the human of the tree's first client.
+// tell says something to the human of the tree's first client. It does not wait: a
+// client that is stopped must not hold the rules that were just changed.
 func (t *tree) tell(text string) {
-	for line := range strings.SplitSeq(text, "\n") {
-		t.front.Send(control.Message{Notice: &control.Notice{Text: prompt.Visible(line)}})
+	select {
+	case t.notices <- text:
+	default:
+		t.ops.Warn().Str("notice", text).Msg("the first client reads nothing")
+	}
+}
+
+// tellFront sends what tell was given, until the tree ends.
+func (t *tree) tellFront() {
+	for {
+		select {
+		case text := <-t.notices:
+			for line := range strings.SplitSeq(text, "\n") {
+				t.front.Send(control.Message{Notice: &control.Notice{Text: prompt.Visible(line)}})
+			}
+		case <-t.ctx.Done():
+			return
+		}
 	}
 }
 

@@ -131,7 +131,7 @@ func (t *tree) decideUnder(ctx context.Context, w *wish, standing func() error) 
 		return t.settled(w, outcome{word: "nobody", by: wire.Unavailable(err.Error()), reason: reason}, row, audit.ApprovalResolved), true
 	}
 	row.Proof = said.proof
-	out := outcome{word: said.byWord, by: said.by, allowed: said.decision != "deny", answered: true, reason: said.who + " allowed it"}
+	out := outcome{word: said.byWord, by: said.by, allowed: said.allowed, answered: true, reason: said.who + " allowed it"}
 	if !out.allowed {
 		out.reason = said.who + " denied it"
 		if said.reason != "" {

@@ -124,7 +124,7 @@ func (f *foreign) Notice(n forwarding.Notice) {
 		go f.t.endSession(f.s, "an answer that nobody gave lay in its channel")
 		return
 	}
-	f.t.note(audit.Row{Kind: audit.ChannelNotice, Session: f.s.id, RequestKey: n.ID, Reason: string(n.Kind) + ": " + prompt.Visible(n.Reason)})
+	f.t.noteNoise(&f.s.noise, audit.Row{Kind: audit.ChannelNotice, Session: f.s.id, RequestKey: n.ID, Reason: string(n.Kind) + ": " + prompt.Visible(n.Reason)})
 }
 
 // Handle implements forwarding.Handler.

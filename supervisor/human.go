@@ -48,13 +48,21 @@ var (
 	ErrNobody = errors.New("nobody can answer")
 	// ErrTooManyAsks says that the budget of a session or of the tree is used up.
 	ErrTooManyAsks = errors.New("too many questions wait for the human")
-	errNotProven   = errors.New("nothing proves that this connection is the human's")
+	// ErrTooLarge says that a question fits in no frame.
+	ErrTooLarge  = errors.New("the question is too large to be shown")
+	errNotProven = errors.New("nothing proves that this connection is the human's")
 )
 
 // endpoint is something through which a human can answer now.
 type endpoint struct {
 	proof Proof
 	conn  *control.Conn
+
+	// shown are the questions that it was sent and whose end it was not told,
+	// under humans.mu. wake says that there may be something to send.
+	shown []*question
+	wake  chan struct{}
+	over  chan struct{} // closed when it is detached
 }
 
 // humanAnswer is an answer with the proof of who gave it.
@@ -63,10 +71,28 @@ type humanAnswer struct {
 	Proof Proof
 }
 
+// allows says whether it is one of the answers that allow: what is not is none.
+func (a humanAnswer) allows() bool {
+	switch a.Decision {
+	case "allow_once", "allow_for_turn", "allow_always":
+		return true
+	}
+	return false
+}
+
+// said is the answer of a person; that the question could not be shown is none.
+func (a humanAnswer) said() (humanAnswer, error) {
+	if a.Decision == "unavailable" {
+		return humanAnswer{}, fmt.Errorf("%w: %s", ErrNobody, a.Reason)
+	}
+	return a, nil
+}
+
 type question struct {
 	control.Question
 	answered chan humanAnswer // buffered, one value
 	done     bool
+	why      string // it is done
 }
 
 // humans is the one component through which a human is asked: endpoints, the
@@ -103,14 +129,12 @@ func HashPhrase(tree, phrase string) []byte {
 func (h *humans) attach(conn *control.Conn, proof Proof) *endpoint {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	e := &endpoint{proof: proof, conn: conn}
+	e := &endpoint{proof: proof, conn: conn, wake: make(chan struct{}, 1), over: make(chan struct{})}
 	if len(h.endpoints) == 0 {
 		h.left = make(chan struct{})
 	}
 	h.endpoints[e] = true
-	for _, q := range h.waiting {
-		h.show(e, q)
-	}
+	go h.feed(e)
 	return e
 }
 
@@ -121,6 +145,7 @@ func (h *humans) detach(e *endpoint) {
 		return
 	}
 	delete(h.endpoints, e)
+	close(e.over)
 	if len(h.endpoints) == 0 {
 		close(h.left)
 	}
@@ -145,23 +170,60 @@ func (h *humans) has(proof Proof) bool {
 	return false
 }
 
-// show sends q to e. A pairing is shown where a terminal is proven: its code
-// stands in the other one.
-func (h *humans) show(e *endpoint, q *question) {
-	if q.Pairing && e.proof != ProofTerminal {
-		return
-	}
-	shown := q.Question
-	shown.Waiting = len(h.waiting) - 1
-	conn := e.conn
-	// Sent aside: an endpoint that does not read must not hold the others.
-	go func() {
-		conn.Unix().SetWriteDeadline(time.Now().Add(5 * time.Second))
-		if conn.Send(control.Message{Question: &shown}) != nil {
-			conn.Close()
+// feed sends an endpoint what it has to know, one frame after the other, until it
+// is detached. One that does not read (a front that is stopped) holds nobody else
+// and is not given up: what it missed it is shown when it reads again, and what
+// came and went meanwhile it never hears of.
+func (h *humans) feed(e *endpoint) {
+	for {
+		m, ok := h.next(e)
+		if !ok {
+			select {
+			case <-e.wake:
+				continue
+			case <-e.over:
+				return
+			}
 		}
-		conn.Unix().SetWriteDeadline(time.Time{})
-	}()
+		if e.conn.Send(m) != nil {
+			e.conn.Close()
+			return
+		}
+	}
+}
+
+// next is what an endpoint has to be told first: the end of a question that it was
+// shown, else a question that waits. A pairing is shown where a terminal is proven:
+// its code stands in the other one.
+func (h *humans) next(e *endpoint) (control.Message, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i, q := range e.shown {
+		if q.done {
+			e.shown = slices.Delete(e.shown, i, i+1)
+			return control.Message{Withdraw: &control.Withdraw{ID: q.ID, Digest: q.Digest, Why: q.why}}, true
+		}
+	}
+	for _, q := range h.waiting {
+		if q.Pairing && e.proof != ProofTerminal || slices.Contains(e.shown, q) {
+			continue
+		}
+		e.shown = append(e.shown, q)
+		shown := q.Question
+		shown.Waiting = len(h.waiting) - 1
+		return control.Message{Question: &shown}, true
+	}
+	return control.Message{}, false
+}
+
+// wake lets every endpoint look for news. Its caller holds mu.
+func (h *humans) wake() {
+	for e := range h.endpoints {
+		select {
+		case e.wake <- struct{}{}:
+		default:
+		}
+	}
 }
 
 // ask shows a question to every endpoint and returns the first valid answer. It
@@ -169,6 +231,10 @@ func (h *humans) show(e *endpoint, q *question) {
 // last one went, and the context's error when the asker is gone.
 func (h *humans) ask(ctx context.Context, shown control.Question) (humanAnswer, error) {
 	q := &question{Question: shown, answered: make(chan humanAnswer, 1)}
+	// An endpoint is the last to find out: its connection is the tree's lifeline.
+	if !control.Fits(control.Message{Question: &shown}) {
+		return humanAnswer{}, ErrTooLarge
+	}
 	h.mu.Lock()
 	if len(h.endpoints) == 0 {
 		h.mu.Unlock()
@@ -185,9 +251,7 @@ func (h *humans) ask(ctx context.Context, shown control.Question) (humanAnswer, 
 		return humanAnswer{}, ErrTooManyAsks
 	}
 	h.waiting = append(h.waiting, q)
-	for e := range h.endpoints {
-		h.show(e, q)
-	}
+	h.wake()
 	h.mu.Unlock()
 	for {
 		h.mu.Lock()
@@ -195,17 +259,14 @@ func (h *humans) ask(ctx context.Context, shown control.Question) (humanAnswer, 
 		h.mu.Unlock()
 		select {
 		case a := <-q.answered:
-			if a.Decision == "unavailable" {
-				return humanAnswer{}, fmt.Errorf("%w: %s", ErrNobody, a.Reason)
-			}
-			return a, nil
+			return a.said()
 		case <-ctx.Done():
 			h.withdraw(q, "the asker is gone")
 			return humanAnswer{}, ctx.Err()
 		case <-left:
 			select {
 			case a := <-q.answered:
-				return a, nil
+				return a.said()
 			case <-ctx.Done():
 			case <-time.After(lostEndpointWait):
 			}
@@ -231,12 +292,9 @@ func (h *humans) close(q *question, why string) {
 	if q.done {
 		return
 	}
-	q.done = true
+	q.done, q.why = true, why
 	h.waiting = slices.DeleteFunc(h.waiting, func(w *question) bool { return w == q })
-	for e := range h.endpoints {
-		conn := e.conn
-		go conn.Send(control.Message{Withdraw: &control.Withdraw{ID: q.ID, Why: why}})
-	}
+	h.wake()
 }
 
 // answer takes what an endpoint says. An answer to a question that is gone is no
@@ -249,7 +307,11 @@ func (h *humans) answer(e *endpoint, a control.Answer) {
 		h.refused(errNotProven.Error())
 		return
 	}
-	i := slices.IndexFunc(h.waiting, func(q *question) bool { return q.ID == a.ID })
+	// Ids are minted by clients: two sessions may have the same.
+	i := slices.IndexFunc(h.waiting, func(q *question) bool { return q.ID == a.ID && q.Digest == a.Digest })
+	if i < 0 {
+		i = slices.IndexFunc(h.waiting, func(q *question) bool { return q.ID == a.ID })
+	}
 	if i < 0 {
 		return
 	}

@@ -70,7 +70,7 @@ func (r *room) seat(proof Proof) *desk {
 			d.in <- m
 		}
 	}()
-	r.t.Cleanup(func() { ours.Close(); theirs.Close(); <-done })
+	r.t.Cleanup(func() { r.h.detach(d.e); ours.Close(); theirs.Close(); <-done })
 	return d
 }
 
@@ -346,5 +346,142 @@ func TestOneNoisySessionDoesNotTakeEveryPlace(t *testing.T) {
 	cancel()
 	for _, w := range append(waiting, sibling) {
 		result(t, w)
+	}
+}
+
+// A front that is stopped reads nothing, and its connection is the tree's lifeline.
+func TestAnEndpointThatDoesNotReadIsKept(t *testing.T) {
+	r := newRoom(t, nil)
+	a, b, err := control.Pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours, err := control.FromFile(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ours.Close()
+	stopped, err := control.FromFile(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stopped.Close()
+	slow := r.h.attach(ours, ProofTerminal)
+	defer r.h.detach(slow)
+	other := r.seat(ProofPaired)
+	// More than the socket holds, and then many that come and go.
+	large := plain
+	large.ID, large.Command = "large", strings.Repeat("x", 1<<20)
+	first := r.ask(t.Context(), large)
+	if m := other.next(); m.Question == nil || m.Question.ID != "large" {
+		t.Fatalf("shown to the one that reads: %+v", m.Question != nil)
+	}
+	for i := range 100 {
+		ctx, cancel := context.WithCancel(t.Context())
+		q := plain
+		q.ID = fmt.Sprint("gone", i)
+		asked := r.ask(ctx, q)
+		if m := other.next(); m.Question == nil || m.Question.ID != q.ID {
+			t.Fatalf("shown %+v", m)
+		}
+		cancel()
+		result(t, asked)
+		if m := other.next(); m.Withdraw == nil || m.Withdraw.ID != q.ID {
+			t.Fatalf("shown %+v", m)
+		}
+	}
+	time.Sleep(5500 * time.Millisecond) // longer than a write was once given
+	last := r.ask(t.Context(), plain)
+	open(t, first)
+	open(t, last)
+	for _, want := range []string{"large", "q1"} {
+		var m control.Message
+		if err := stopped.Recv(&m); err != nil || m.Question == nil || m.Question.ID != want {
+			t.Fatalf("read late: %v, %+v, expected the question %s", err, m.Withdraw, want)
+		}
+	}
+	r.h.answer(slow, control.Answer{ID: "large", Digest: "d1", Decision: "deny"})
+	r.h.answer(slow, control.Answer{ID: "q1", Digest: "d1", Decision: "allow_once"})
+	if a := result(t, last); a.err != nil || a.Decision != "allow_once" {
+		t.Errorf("answered %+v", a)
+	}
+	if a := result(t, first); a.err != nil || a.Decision != "deny" {
+		t.Errorf("answered %+v", a)
+	}
+}
+
+func TestAQuestionThatFitsInNoFrameIsItsAskersFailure(t *testing.T) {
+	r := newRoom(t, nil)
+	d := r.seat(ProofTerminal)
+	q := plain
+	q.Surface = strings.Repeat("x", control.MaxFrame/2)
+	q.Rule = q.Surface
+	if _, err := r.h.ask(t.Context(), q); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("too large: %v", err)
+	}
+	asked := r.ask(t.Context(), plain)
+	if m := d.next(); m.Question == nil || m.Question.ID != "q1" {
+		t.Fatalf("the endpoint afterwards: %+v", m)
+	}
+	r.h.answer(d.e, control.Answer{ID: "q1", Digest: "d1", Decision: "deny"})
+	result(t, asked)
+}
+
+// An id is its client's word, and a child may repeat its sibling's.
+func TestTwoQuestionsWithOneId(t *testing.T) {
+	r := newRoom(t, nil)
+	d := r.seat(ProofTerminal)
+	ctx, cancel := context.WithCancel(t.Context())
+	copied := plain
+	copied.Session, copied.Digest = "s2", "d2"
+	theirs := r.ask(ctx, copied)
+	d.next()
+	mine := r.ask(t.Context(), plain)
+	d.next()
+	cancel()
+	result(t, theirs)
+	if m := d.next(); m.Withdraw == nil || m.Withdraw.ID != "q1" || m.Withdraw.Digest != "d2" {
+		t.Fatalf("withdrawn %+v", m.Withdraw)
+	}
+	open(t, mine)
+	theirs = r.ask(t.Context(), copied)
+	d.next()
+	r.h.answer(d.e, control.Answer{ID: "q1", Digest: "d2", Decision: "deny"})
+	if a := result(t, theirs); a.err != nil || a.Decision != "deny" {
+		t.Errorf("the second of that id: %+v", a)
+	}
+	open(t, mine)
+	r.h.answer(d.e, control.Answer{ID: "q1", Digest: "d1", Decision: "allow_once"})
+	if a := result(t, mine); a.err != nil || a.Decision != "allow_once" {
+		t.Errorf("the first of that id: %+v", a)
+	}
+	if r.whys() != "" {
+		t.Errorf("refused: %s", r.whys())
+	}
+}
+
+// TestThatItCouldNotBeShownIsNoAnswer: also from an endpoint that came after the
+// last one went.
+func TestThatItCouldNotBeShownIsNoAnswer(t *testing.T) {
+	for name, late := range map[string]bool{"at once": false, "after the last one went": true} {
+		r := newRoom(t, nil)
+		d := r.seat(ProofTerminal)
+		asked := r.ask(t.Context(), plain)
+		d.next()
+		if late {
+			r.h.detach(d.e)
+			time.Sleep(100 * time.Millisecond)
+			d = r.seat(ProofPaired)
+			d.next()
+		}
+		r.h.answer(d.e, control.Answer{ID: "q1", Digest: "d1", Decision: "unavailable", Reason: "no screen"})
+		if a := result(t, asked); !errors.Is(a.err, ErrNobody) || a.allows() {
+			t.Errorf("%s: %+v", name, a)
+		}
+	}
+	for _, decision := range []string{"", "deny", "unavailable", "code", "ALLOW_ONCE"} {
+		if (humanAnswer{Answer: control.Answer{Decision: decision}}).allows() {
+			t.Errorf("%q allows", decision)
+		}
 	}
 }

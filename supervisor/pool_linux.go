@@ -32,9 +32,14 @@ type keeperProcess struct {
 	pid   int
 	stage int
 	conn  *control.Conn
-	// ask serialises questions; found carries the one answer that is due.
-	ask   sync.Mutex
-	found chan keeper.File
+	// ask serialises questions; found carries the one answer that is due. late is
+	// why there are no more: an answer that came after its time would be taken for
+	// that of the next question.
+	ask    sync.Mutex
+	late   error
+	within time.Duration // for one answer
+	found  chan keeper.File
+	gone   chan struct{} // closed when nothing comes from it any more
 	// reports carries everything else, in order, closed when the keeper is gone.
 	reports chan keeper.Report
 	// clean is set when the keeper has said that nothing of its command is left.
@@ -51,7 +56,6 @@ type pool struct {
 	dir  *os.File
 	ops  zerolog.Logger
 	warm chan *keeperProcess
-	want chan struct{}
 
 	mu   sync.Mutex
 	live map[int]*keeperProcess // by pid, from fork to reaping
@@ -60,7 +64,7 @@ type pool struct {
 }
 
 func newPool(tree string, dir *os.File, size int, ops zerolog.Logger) *pool {
-	p := &pool{tree: tree, dir: dir, ops: ops, warm: make(chan *keeperProcess, size), want: make(chan struct{}, 1), live: map[int]*keeperProcess{}}
+	p := &pool{tree: tree, dir: dir, ops: ops, warm: make(chan *keeperProcess, size), live: map[int]*keeperProcess{}}
 	go p.fill()
 	return p
 }
@@ -123,16 +127,20 @@ func (p *pool) start() (*keeperProcess, error) {
 		return nil, err
 	}
 	defer theirs.Close()
+	conn, err := control.FromFile(ours)
+	if err != nil {
+		return nil, err
+	}
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
-		ours.Close()
+		conn.Close()
 		return nil, err
 	}
 	defer null.Close()
 	p.mu.Lock()
 	if p.shut {
 		p.mu.Unlock()
-		ours.Close()
+		conn.Close()
 		return nil, errKeeperGone
 	}
 	// Known before it runs: a child of the supervisor that is in no table is taken
@@ -143,17 +151,20 @@ func (p *pool) start() (*keeperProcess, error) {
 	})
 	if err != nil {
 		p.mu.Unlock()
-		ours.Close()
+		conn.Close()
 		return nil, os.NewSyscallError("fork", err)
 	}
-	k := &keeperProcess{pid: pid, found: make(chan keeper.File, 1), reports: make(chan keeper.Report, 8)}
+	k := &keeperProcess{pid: pid, conn: conn, found: make(chan keeper.File, 1), gone: make(chan struct{}), within: rpcTimeout, reports: make(chan keeper.Report, 8)}
 	p.live[pid] = k
 	p.mu.Unlock()
-	if k.conn, err = control.FromFile(ours); err != nil {
-		return nil, err
-	}
 	var first keeper.Report
-	if err := k.conn.Recv(&first); err != nil || first.Ready == nil {
+	if err = k.conn.Recv(&first); err == nil && first.Ready == nil {
+		err = errKeeperGone
+		if first.Failed != nil {
+			err = errors.New(first.Failed.Reason)
+		}
+	}
+	if err != nil {
 		k.conn.Close()
 		return nil, fmt.Errorf("keeper %d did not start: %w", pid, err)
 	}
@@ -164,6 +175,7 @@ func (p *pool) start() (*keeperProcess, error) {
 
 func (k *keeperProcess) read() {
 	defer close(k.reports)
+	defer close(k.gone)
 	for {
 		var r keeper.Report
 		if err := k.conn.Recv(&r); err != nil {
@@ -187,20 +199,22 @@ func (k *keeperProcess) read() {
 func (k *keeperProcess) question(o keeper.Order) (keeper.File, error) {
 	k.ask.Lock()
 	defer k.ask.Unlock()
-	select {
-	case <-k.found:
-	default:
+	if k.late != nil {
+		return keeper.File{}, k.late
 	}
 	if err := k.conn.Send(o); err != nil {
 		return keeper.File{}, errKeeperGone
 	}
-	timeout := time.NewTimer(rpcTimeout)
+	timeout := time.NewTimer(k.within)
 	defer timeout.Stop()
 	select {
 	case f := <-k.found:
 		return f, nil
+	case <-k.gone:
+		return keeper.File{}, errKeeperGone
 	case <-timeout.C:
-		return keeper.File{}, fmt.Errorf("the file system did not answer within %s", rpcTimeout)
+		k.late = fmt.Errorf("the file system did not answer within %s", k.within)
+		return keeper.File{}, k.late
 	}
 }
 

@@ -41,6 +41,7 @@ type session struct {
 	tools   []string // the base of its tools
 	plans   plans
 	clients atomic.Int32 // connections that are served
+	noise   noise
 	over    sync.Once
 	served  chan struct{} // closed when its channel is not served any more
 	temp    string
@@ -116,10 +117,7 @@ type command struct {
 	received time.Time
 	startup  time.Duration // from the request to the running program
 
-	mu      sync.Mutex
-	pid     int
-	ended   bool
-	stopped bool
+	ended bool // under tree.mu
 }
 
 func (c *command) role() string {
@@ -131,9 +129,6 @@ func (c *command) role() string {
 
 // end stops the whole command: sig, then KILL after graceMS.
 func (c *command) end(sig, graceMS int) {
-	c.mu.Lock()
-	c.stopped = true
-	c.mu.Unlock()
 	c.keeper.conn.Send(keeper.Order{End: &keeper.End{Number: sig, GraceMS: graceMS}})
 }
 

@@ -291,14 +291,17 @@ func (t *tree) open(w *wish, s *session) (control.Result, bool) {
 	s.snap.Backend.Name = tools.profile.Backend
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if s.parent != nil && s.parent.ending {
+		s.cancel()
+		s.listen.Close()
+		os.RemoveAll(run)
+		return failed("the session is ending"), false
+	}
 	t.sessions[s.id] = s
 	t.channels[s.channel] = s
 	if s.parent == nil {
 		t.first = s
 	} else {
-		if s.parent.ending {
-			return failed("the session is ending"), false
-		}
 		s.parent.children = append(s.parent.children, s)
 	}
 	return control.Result{}, true

@@ -35,9 +35,13 @@ const (
 	defaultDepth = 8
 	maxCommands  = 256 // at once, per tree
 	maxClients   = 128 // connections at once, per session
+	maxLeft      = 128 // commands at once, per session, with those in the background
 	// maxJobs bounds the requests of one session that are remembered, and so those
 	// that it makes in ten minutes: one noisy child takes no place of its siblings.
-	maxJobs   = 8192
+	maxJobs = 8192
+	// maxNoise bounds the rows in ten minutes that tell of what one session tried
+	// and had no effect: a disk that is full of them stops the whole tree.
+	maxNoise  = 512
 	stopGrace = 2 * time.Second
 	// greetTimeout bounds how long a peer may take for its hello, and then for its
 	// request.
@@ -60,11 +64,13 @@ type tree struct {
 	pool    *pool
 	humans  *humans
 	tickets tickets
+	noise   noise // at the socket of human operations
 	rules   atomic.Pointer[authorities]
 	chained chained
 	links   linkFolder
 
 	front     *control.Conn
+	notices   chan string // for its human
 	ctx       context.Context
 	cancel    context.CancelFunc
 	forwarder *forwarder
@@ -150,7 +156,7 @@ func newTree(opts Options, front *control.Conn, root control.Root) (*tree, error
 		root.MaxDepth = defaultDepth
 	}
 	t := &tree{
-		opts: opts, root: root, places: places, store: store, log: log, ops: ops, front: front,
+		opts: opts, root: root, places: places, store: store, log: log, ops: ops, front: front, notices: make(chan string, 64),
 		host:     sandbox.Probe(),
 		sessions: map[string]*session{}, channels: map[string]*session{}, byKeeper: map[int]*command{},
 		jobs: map[string]*job{}, spools: map[string]*spool.Spool{},
@@ -210,6 +216,7 @@ func (t *tree) serve(first *control.Request, files []*os.File) int {
 		t.shutdown()
 		return 125
 	}
+	go t.tellFront()
 	go t.watchConfig(t.ctx)
 	ctx, cancel := context.WithCancel(t.ctx)
 	done := make(chan control.Result, 1)
@@ -330,6 +337,31 @@ func (t *tree) note(e audit.Row) {
 	}
 }
 
+// noise counts rows that anybody can have written as often as he likes.
+type noise struct {
+	mu   sync.Mutex
+	from time.Time
+	n    int
+}
+
+// noteNoise writes such a row, unless there were too many: the last one says so.
+func (t *tree) noteNoise(n *noise, r audit.Row) {
+	n.mu.Lock()
+	if now := time.Now(); now.Sub(n.from) > 10*time.Minute {
+		n.from, n.n = now, 0
+	}
+	n.n++
+	count := n.n
+	n.mu.Unlock()
+	if count > maxNoise {
+		return
+	}
+	if count == maxNoise {
+		r.Reason += fmt.Sprintf("; this is the %dth such row in ten minutes, and more are not written", maxNoise)
+	}
+	t.note(r)
+}
+
 // listenHuman opens the socket of human operations. Its directory is in no
 // session's view.
 func (t *tree) listenHuman() (net.Listener, error) {
@@ -386,7 +418,7 @@ func (t *tree) serveHuman(conn *control.Conn) {
 		}
 	}
 	if err != nil {
-		t.note(audit.Row{Kind: audit.AnswerRefused, Reason: "a connection to the human socket was refused: " + err.Error()})
+		t.noteNoise(&t.noise, audit.Row{Kind: audit.AnswerRefused, Reason: "a connection to the human socket was refused: " + err.Error()})
 		conn.Send(control.Message{Result: &control.Result{Exit: 126, Class: control.ClassRefused, Reason: err.Error()}})
 		return
 	}
@@ -396,7 +428,7 @@ func (t *tree) serveHuman(conn *control.Conn) {
 	}
 	m, err := request(conn, phraseTimeout)
 	if err != nil || m.Request.Op != control.OpApprove || m.Request.Approve == nil {
-		t.note(audit.Row{Kind: audit.AnswerRefused, Reason: errNotProven.Error() + " (" + who + ")"})
+		t.noteNoise(&t.noise, audit.Row{Kind: audit.AnswerRefused, Reason: errNotProven.Error() + " (" + who + ")"})
 		conn.Send(control.Message{Result: &control.Result{Exit: 126, Class: control.ClassRefused, Reason: errNotProven.Error()}})
 		return
 	}
@@ -534,7 +566,7 @@ func (t *tree) serveClient(conn *control.Conn, s *session, through *command) {
 		caller, err = t.identify(p, s, through)
 	}
 	if err != nil {
-		t.note(audit.Row{Kind: audit.PeerRefused, Session: s.id, Reason: err.Error()})
+		t.noteNoise(&s.noise, audit.Row{Kind: audit.PeerRefused, Session: s.id, Reason: err.Error()})
 		conn.Send(control.Message{Result: &control.Result{Exit: 125, Class: control.ClassFailed, Reason: "refused: " + err.Error()}})
 		return
 	}
@@ -543,7 +575,7 @@ func (t *tree) serveClient(conn *control.Conn, s *session, through *command) {
 	}
 	m, err := request(conn, greetTimeout)
 	if err != nil {
-		t.note(audit.Row{Kind: audit.PeerRefused, Session: s.id, Command: caller.id, Reason: err.Error()})
+		t.noteNoise(&s.noise, audit.Row{Kind: audit.PeerRefused, Session: s.id, Command: caller.id, Reason: err.Error()})
 		res := failed("refused: %v", err)
 		conn.Send(control.Message{Result: &res})
 		return

@@ -177,5 +177,5 @@ func demoCommand() *cli.Command {
 
 // warn prints one line of ours.
 func warn(format string, args ...any) {
-	fmt.Fprintln(os.Stderr, "pioneer-super: "+strings.TrimRight(fmt.Sprintf(format, args...), "\n"))
+	fmt.Fprintln(os.Stderr, "pioneer-super: "+legible(strings.TrimRight(fmt.Sprintf(format, args...), "\n")))
 }

@@ -55,7 +55,8 @@ func findTree(places registry.Places) (*control.Conn, error) {
 		}
 		conn, err := openChannel(n)
 		if err == nil {
-			return conn, nil
+			// A tree that answers lives, also if its answer is no.
+			return greet(conn)
 		}
 		tried = append(tried, fmt.Errorf("descriptor %d (PIONEER_SUPER_FD): %w", n, err))
 	}
@@ -104,6 +105,9 @@ func findTree(places registry.Places) (*control.Conn, error) {
 			return nil, deadTree{id}
 		}
 	}
+	if len(tried) == 0 {
+		return nil, fmt.Errorf("the tree %s lives but cannot be reached: a program in between took the variables and the descriptor by which it is found", id)
+	}
 	return nil, fmt.Errorf("the tree %s lives but cannot be reached (%w); a program in between may have closed the descriptor", id, errors.Join(tried...))
 }
 
@@ -124,11 +128,7 @@ func openChannel(n int) (*control.Conn, error) {
 		return nil, err
 	}
 	defer packet.Close()
-	conn, err := packet.Open()
-	if err != nil {
-		return nil, err
-	}
-	return greet(conn)
+	return packet.Open()
 }
 
 // byAncestry looks in the registry for the living tree that this process stands

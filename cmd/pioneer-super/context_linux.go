@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -31,11 +32,15 @@ func heartbeatIsAncestor(session string) (bool, string) {
 	if err != nil {
 		return false, err.Error()
 	}
-	data, err := os.ReadFile(filepath.Join(foreignRoot(), "serving", name+".json"))
-	if err != nil {
+	// Not read as it comes: others may write there, a pipe or without an end.
+	file, err := readFile("heartbeat", filepath.Join(foreignRoot(), "serving", name+".json"))
+	if errors.Is(err, os.ErrNotExist) {
 		return false, "it publishes no heartbeat"
 	}
-	beat, err := wire.ReadHeartbeat(data)
+	if err != nil {
+		return false, err.Error()
+	}
+	beat, err := wire.ReadHeartbeat(file.Data)
 	if err != nil {
 		return false, "its heartbeat cannot be read: " + err.Error()
 	}

@@ -53,7 +53,7 @@ func (d *desk) take(m control.Message) {
 		go d.serve(ctx, q, d.seq)
 	case m.Withdraw != nil:
 		for _, q := range d.open {
-			if q.ID == m.Withdraw.ID {
+			if q.ID == m.Withdraw.ID && q.Digest == m.Withdraw.Digest {
 				q.cancel()
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"syscall"
 	"time"
+	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
@@ -38,6 +39,18 @@ func spawn(c *cli.Context) error {
 	}
 	if _, err := statusDescriptor(c); err != nil {
 		return err
+	}
+	// What a script's unset variable leaves is no choice: never the widest mode, or
+	// no cap, because of it.
+	for _, flag := range []string{"mode", "cap", "policy", "cwd", "parent"} {
+		if c.IsSet(flag) && c.String(flag) == "" {
+			return exit(125, "--%s is empty; leave it out for the default", flag)
+		}
+	}
+	for _, flag := range []string{"mode", "agent"} {
+		if !utf8.ValidString(c.String(flag)) {
+			return exit(125, "--%s %q is not UTF-8", flag, c.String(flag))
+		}
 	}
 	request, err := wish(control.OpSpawn, c.String("cwd"))
 	if err != nil {

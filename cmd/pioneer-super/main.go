@@ -52,7 +52,7 @@ func run(ctx context.Context, args []string) int {
 			return code
 		}
 	}
-	fmt.Fprintln(os.Stderr, "pioneer-super: "+err.Error())
+	fmt.Fprintln(os.Stderr, "pioneer-super: "+legible(err.Error()))
 	return code
 }
 

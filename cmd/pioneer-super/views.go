@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -84,12 +85,18 @@ func showTree(c *cli.Context) error {
 			if err != nil {
 				return exit(125, "%v", err)
 			}
-			fmt.Println(string(out))
+			if _, err := fmt.Println(string(out)); err != nil {
+				return exit(125, "%v", err)
+			}
 		}
 		return nil
 	}
+	var out bytes.Buffer
 	for _, s := range states {
-		printTree(os.Stdout, s, time.Now())
+		printTree(&out, s, time.Now())
+	}
+	if _, err := out.WriteTo(os.Stdout); err != nil {
+		return exit(125, "%v", err)
 	}
 	return nil
 }
@@ -172,7 +179,9 @@ func showLog(c *cli.Context) error {
 		return nil
 	}
 	rows, problems := audit.Read(path)
-	fmt.Print(audit.Story(rows))
+	if _, err := fmt.Print(audit.Story(rows)); err != nil {
+		problems = append(problems, err)
+	}
 	if len(problems) > 0 {
 		return exit(125, "%v", errors.Join(problems...))
 	}
@@ -215,3 +224,19 @@ func workTree(dir string) string {
 
 // visible makes text from anywhere harmless on one line of a terminal.
 func visible(s string) string { return prompt.Visible(strings.TrimRight(s, "\n")) }
+
+// maxLine is how many characters of one line of a message are printed: a message
+// names what somebody else chose, such as a path or a word of a command.
+const maxLine = 4096
+
+// legible is a message whose lines a terminal draws and does not obey.
+func legible(s string) string {
+	lines := strings.Split(s, "\n")
+	for i, l := range lines {
+		lines[i] = prompt.Visible(l)
+		if r := []rune(lines[i]); len(r) > maxLine {
+			lines[i] = fmt.Sprintf("%s… (%d more)", string(r[:maxLine]), len(r)-maxLine)
+		}
+	}
+	return strings.Join(lines, "\n")
+}

@@ -88,6 +88,12 @@ func (c *Conn) Send(v any, files ...*os.File) error {
 	return err
 }
 
+// Fits says whether v can be sent. Some room is left for what its sender adds.
+func Fits(v any) bool {
+	body, err := json.Marshal(v)
+	return err == nil && len(body) <= MaxFrame-1024
+}
+
 // Recv reads one frame without a control buffer: the kernel drops descriptors
 // that the peer attached, so none is ever held that was not asked for.
 func (c *Conn) Recv(v any) error {

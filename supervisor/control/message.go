@@ -10,12 +10,10 @@ const Protocol = 1
 // OpRoot is for the front over the descriptor that it made; the last group needs
 // a proof of the human.
 const (
-	OpSpawn   = "spawn"
-	OpExec    = "exec"
-	OpAsk     = "ask"
-	OpContext = "context"
-	OpTurn    = "turn"
-	OpTree    = "tree"
+	OpSpawn = "spawn"
+	OpExec  = "exec"
+	OpAsk   = "ask"
+	OpTurn  = "turn"
 
 	OpRoot = "root"
 
@@ -231,8 +229,6 @@ type Result struct {
 	Command string `json:"command,omitempty"`
 	// Leftovers counts what a tool left running in the background.
 	Leftovers int `json:"leftovers,omitempty"`
-	// Detail is JSON for operations that answer with data.
-	Detail string `json:"detail,omitempty"`
 }
 
 // Notice is one line for the client's human.
@@ -302,10 +298,12 @@ type Question struct {
 	Waiting int `json:"waiting,omitempty"`
 }
 
-// Withdraw says that a question needs no answer any more.
+// Withdraw says that a question needs no answer any more: the one of that record,
+// since an id is its client's word.
 type Withdraw struct {
-	ID  string `json:"id"`
-	Why string `json:"why"`
+	ID     string `json:"id"`
+	Digest string `json:"digest"`
+	Why    string `json:"why"`
 }
 
 // Answer is what a human decided.

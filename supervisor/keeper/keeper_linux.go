@@ -25,6 +25,10 @@ import (
 // streams: a client that is stopped just then must not hold a keeper for ever.
 const handTimeout = 30 * time.Second
 
+// stoppedTimeout bounds how long a client may take to hear that its command was
+// stopped.
+const stoppedTimeout = time.Second
+
 // readerIdle bounds how long a reader may take nothing of what a command wrote,
 // after its end, before the rest is dropped.
 const readerIdle = 10 * time.Second
@@ -155,8 +159,6 @@ func (k *keeper) loop(orders <-chan order, deaths <-chan death) int {
 				if failed := k.take(o.Run, o.files, hands); failed != nil {
 					return give(failed)
 				}
-			case o.Signal != nil:
-				k.signalLeader(unix.Signal(o.Signal.Number))
 			case o.End != nil && !k.running:
 				return give(&Failed{Class: control.ClassFailed, Reason: "stopped before it started"})
 			case o.End != nil:
@@ -199,13 +201,21 @@ func (k *keeper) loop(orders <-chan order, deaths <-chan death) int {
 
 // lost ends everything because the supervisor is gone.
 func (k *keeper) lost(deaths <-chan death) int {
+	reaped := make(chan struct{})
 	go func() {
-		for !(<-deaths).none {
-			k.killed++
+		defer close(reaped)
+		for d := range deaths {
+			if d.none {
+				return
+			}
+			if !d.status.Stopped() {
+				k.killed++
+			}
 		}
 	}()
 	for reaper.Clear(nil, time.Minute) > 0 {
 	}
+	<-reaped
 	k.writeExit("supervisor lost")
 	return 0
 }
@@ -222,7 +232,11 @@ func (k *keeper) died(d death) {
 	}
 	if d.status.Stopped() {
 		if k.terminal && k.client != nil && d.status.StopSignal() != unix.SIGSTOP {
-			k.client.Send(Wire{Stopped: true})
+			// A client that reads nothing must not hold this process: it misses it.
+			k.client.Unix().SetWriteDeadline(time.Now().Add(stoppedTimeout))
+			if k.client.Send(Wire{Stopped: true}) != nil {
+				k.client = nil
+			}
 		}
 		return
 	}

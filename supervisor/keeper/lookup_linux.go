@@ -27,15 +27,6 @@ func (k *keeper) lookup(l *Lookup) File {
 		return filepath.Join(k.dirID.Real, p)
 	}
 	switch {
-	case l.Marker != "":
-		for dir := at(l.Word); ; dir = filepath.Dir(dir) {
-			if f := inspect(filepath.Join(dir, l.Marker), false); f.Kind != "" {
-				return inspect(dir, false)
-			}
-			if dir == filepath.Dir(dir) {
-				return File{}
-			}
-		}
 	case l.Path == "" || strings.Contains(l.Word, "/"):
 		f := inspect(at(l.Word), l.Digest)
 		if l.Path != "" && f.Kind == "file" && !executable(f.Path) {
@@ -93,28 +84,26 @@ func inspect(path string, digest bool) File {
 	case unix.S_IFREG:
 		f.Kind = "file"
 		if digest {
-			f.SHA256, f.Script = digestOf(f.Real, st.Size)
+			f.SHA256 = digestOf(f.Real, st.Size)
 		}
 	}
 	return f
 }
 
-func digestOf(path string, size int64) (sum string, script bool) {
+// digestOf is the SHA-256 of a file, "" of one that is too large or cannot be read.
+func digestOf(path string, size int64) string {
+	if size > maxDigest {
+		return ""
+	}
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return "", false
+		return ""
 	}
 	f := os.NewFile(uintptr(fd), path)
 	defer f.Close()
-	var head [2]byte
-	n, _ := f.ReadAt(head[:], 0)
-	script = n == 2 && string(head[:]) == "#!"
-	if size > maxDigest {
-		return "", script
-	}
 	h := sha256.New()
 	if _, err := io.Copy(h, io.LimitReader(f, maxDigest+1)); err != nil {
-		return "", script
+		return ""
 	}
-	return hex.EncodeToString(h.Sum(nil)), script
+	return hex.EncodeToString(h.Sum(nil))
 }

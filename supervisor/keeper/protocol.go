@@ -20,7 +20,6 @@ type Order struct {
 	Prepare *Prepare `json:"prepare,omitzero"`
 	Lookup  *Lookup  `json:"lookup,omitzero"`
 	Run     *Run     `json:"run,omitzero"`
-	Signal  *Signal  `json:"signal,omitzero"`
 	// End stops the whole command: TERM, then KILL after GraceMS milliseconds;
 	// zero kills at once.
 	End *End `json:"end,omitzero"`
@@ -39,8 +38,6 @@ type Lookup struct {
 	Path string `json:"path,omitempty"`
 	// Digest asks for the content's SHA-256, up to 64 MiB.
 	Digest bool `json:"digest,omitempty"`
-	// Marker asks for the nearest ancestor directory of Word that holds this name.
-	Marker string `json:"marker,omitempty"`
 }
 
 // File is what a lookup found; the zero value found nothing.
@@ -52,8 +49,6 @@ type File struct {
 	// Kind is "file", "dir" or "other".
 	Kind   string `json:"kind,omitempty"`
 	SHA256 string `json:"sha256,omitempty"`
-	// Script says that it starts with "#!".
-	Script bool `json:"script,omitempty"`
 	// NotExecutable says that the word was found but may not be run.
 	NotExecutable bool   `json:"notExecutable,omitempty"`
 	Error         string `json:"error,omitempty"`
@@ -90,11 +85,6 @@ type Pin struct {
 	Dev    uint64 `json:"dev"`
 	Ino    uint64 `json:"ino"`
 	SHA256 string `json:"sha256,omitempty"`
-}
-
-// Signal is sent to the command's first process.
-type Signal struct {
-	Number int `json:"number"`
 }
 
 // End stops the command.
@@ -161,9 +151,8 @@ type Hand struct {
 type Wire struct {
 	// Taken answers Hand: the streams were taken. With Terminal, the master of the
 	// command's pseudo-terminal comes with it.
-	Taken    bool   `json:"taken,omitempty"`
-	Terminal bool   `json:"terminal,omitempty"`
-	Error    string `json:"error,omitempty"`
+	Taken    bool `json:"taken,omitempty"`
+	Terminal bool `json:"terminal,omitempty"`
 	// Signal, from the client.
 	Signal int `json:"signal,omitempty"`
 	// Stopped, to the client: the first process was stopped by its terminal.

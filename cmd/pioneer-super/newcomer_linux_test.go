@@ -1,0 +1,148 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/getpioneer/pioneer-super/integration/product"
+)
+
+// TestInstalledOutside: the operator's binary lies on PATH where the sandbox cannot
+// read; a program of the tree that says pioneer-super gets ours, at any depth.
+func TestInstalledOutside(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.extra = []string{"PATH=" + filepath.Dir(product.Binary(t)) + ":/usr/local/bin:/usr/bin:/bin"}
+	l.rules(`{"permission": {"bash": {"*": "allow"}, "task": {"*": "allow"}}}`)
+	l.script("child.sh", "#!/bin/sh\nexec pioneer-super exec -- sh -c 'pioneer-super exec -- echo deep'\n")
+	r := l.spawn([]string{"--mode", "auto_accept_edits"}, "bash", "-c", `pioneer-super spawn --mode supervised -- bash -c "pioneer-super exec -- sh child.sh"`)
+	if code := r.wait(t, 30*time.Second); code != 0 || strings.TrimSpace(r.stdout()) != "deep" {
+		t.Fatalf("exit %d\nstdout: %s\nstderr: %s", code, r.stdout(), r.stderr())
+	}
+}
+
+// TestFlagsThatSayNothing: an empty flag is not the default, and one that cannot be
+// sent does not look like a lost supervisor.
+func TestFlagsThatSayNothing(t *testing.T) {
+	t.Parallel()
+	for _, c := range [][2]string{{"mode", ""}, {"cap", ""}, {"policy", ""}, {"cwd", ""}, {"parent", ""}, {"mode", "\xff"}, {"agent", "\xff"}} {
+		l := newLab(t)
+		r := l.start("spawn", "--headless", "--"+c[0], c[1], "--", "touch", "ran")
+		code := r.wait(t, 30*time.Second)
+		if code != 125 || !strings.HasPrefix(r.stderr(), "pioneer-super: --"+c[0]+" ") || strings.Contains(r.stderr(), "tree") {
+			t.Errorf("--%s %q: exit %d, %s", c[0], c[1], code, r.stderr())
+		}
+		if _, err := os.Stat(filepath.Join(l.work, "ran")); err == nil {
+			t.Errorf("--%s %q: it ran", c[0], c[1])
+		}
+	}
+}
+
+// TestChildNamesUs: a yes to a child whose text calls this binary starts it: the
+// file that was judged is the one that its PATH leads to.
+func TestChildNamesUs(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.extra = []string{"PATH=" + filepath.Dir(product.Binary(t)) + ":/usr/local/bin:/usr/bin:/bin"}
+	l.rules(`{"permission": {"task": {"*": "allow"}}}`)
+	r, human := l.attended([]string{"--mode", "auto_accept_edits", "--policy", l.policy}, "bash", "-c",
+		`pioneer-super spawn --mode supervised -- bash -c 'pioneer-super exec -- echo deep'; echo "left with $?"`)
+	for _, want := range []string{"bash -c 'pioneer-super exec -- echo deep'", "echo deep"} {
+		q := human.next()
+		if q.Command != want {
+			t.Errorf("asked %q, expected %q", q.Command, want)
+		}
+		human.say(q, "allow_once")
+	}
+	if code := r.wait(t, 30*time.Second); code != 0 || r.stdout() != "deep\nleft with 0\n" {
+		t.Fatalf("exit %d\nstdout: %s\nstderr: %s", code, r.stdout(), r.stderr())
+	}
+}
+
+// TestWhatWePrint: our own messages are drawn and not obeyed, are bounded, are
+// whole sentences, and output that did not arrive is an error.
+func TestWhatWePrint(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	long := strings.Repeat("x", 50_000)
+	for _, args := range [][]string{
+		{"spawn", "--cwd", "/no\x1b[2J", "--", "true"},
+		{"exec", "--cwd", "/no\x1b[2J", "--", "true"},
+		{"spawn", "--headless", "--", long},
+		{"tree", long},
+	} {
+		r := l.start(args...)
+		if code := r.wait(t, 30*time.Second); code == 0 {
+			t.Errorf("%.40q: exit 0", args)
+		}
+		if said := r.stderr(); strings.Contains(said, "\x1b") || len(said) > 10_000 || said == "" {
+			t.Errorf("%.40q says %d bytes: %.200q", args, len(said), said)
+		}
+	}
+	r := l.spawn([]string{"--mode", "auto_accept_edits"}, "bash", "-c", `env -i PATH="$PATH" PIONEER_SUPER_HOME="$PWD/state" pioneer-super spawn -- touch ran`)
+	if code := r.wait(t, 30*time.Second); code != 125 || strings.Contains(r.stderr(), "%!") || !strings.Contains(r.stderr(), "lives but cannot be reached") {
+		t.Errorf("exit %d: %s", code, r.stderr())
+	}
+	for _, args := range [][]string{{"tree"}, {"tree", "--json"}, {"log"}, {"log", "--json"}} {
+		r := l.startAs(func(c *exec.Cmd) {
+			full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { full.Close() })
+			c.Stdout = full
+		}, args...)
+		if code := r.wait(t, 30*time.Second); code != 125 {
+			t.Errorf("%q to a full device: exit %d", args, code)
+		}
+	}
+}
+
+// TestCopiesOfOtherBinaries: every build leaves a copy of itself in the state; those
+// that no tree uses go, the least recently used first.
+func TestCopiesOfOtherBinaries(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	bin := filepath.Join(l.home, "state", "bin")
+	at := func(n int) string { return filepath.Join(bin, "old-"+strconv.Itoa(n)) }
+	for n := range 8 {
+		if err := os.MkdirAll(filepath.Join(at(n), "bin"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		when := time.Now().Add(-time.Duration(n+1) * time.Hour)
+		if err := os.Chtimes(at(n), when, when); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(filepath.Join(l.home, "state"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	used, err := os.Open(at(6)) // as a tree of that binary has it
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer used.Close()
+	if err := unix.Flock(int(used.Fd()), unix.LOCK_SH); err != nil {
+		t.Fatal(err)
+	}
+	r := l.spawn(nil, "bash", "-c", "pioneer-super exec -- true")
+	if code := r.wait(t, 30*time.Second); code != 0 {
+		t.Fatalf("exit %d: %s", code, r.stderr())
+	}
+	for n := range 8 {
+		_, err := os.Stat(at(n))
+		if want := n < 4 || n == 6; (err == nil) != want {
+			t.Errorf("old-%d: %v, expected to stay: %v", n, err, want)
+		}
+	}
+	if entries, _ := os.ReadDir(bin); len(entries) != 6 {
+		t.Errorf("%d copies, expected 6", len(entries))
+	}
+}
