@@ -143,14 +143,10 @@ func quote(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// braces reports whether bash would expand braces in s.
+// braces reports whether a brace of s could count: bash may expand it, or braceShape
+// finds it odd, as a closing one alone.
 func braces(s string) bool {
-	i := strings.IndexByte(s, '{')
-	if i < 0 {
-		return false
-	}
-	rest := s[i:]
-	return strings.Contains(rest, ",") || strings.Contains(rest, "..")
+	return strings.ContainsAny(s, "{}") && (strings.Contains(s, ",") || strings.Contains(s, ".."))
 }
 
 func quoteANSI(s string) string {
