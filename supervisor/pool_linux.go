@@ -42,6 +42,8 @@ type keeperProcess struct {
 	gone   chan struct{} // closed when nothing comes from it any more
 	// reports carries everything else, in order, closed when the keeper is gone.
 	reports chan keeper.Report
+	// reaped is closed when it has ended and was waited for.
+	reaped chan struct{}
 	// clean is set when the keeper has said that nothing of its command is left.
 	clean atomic.Bool
 	// helped is set for a program of the chain, which is no keeper: it gets its
@@ -154,7 +156,7 @@ func (p *pool) start() (*keeperProcess, error) {
 		conn.Close()
 		return nil, os.NewSyscallError("fork", err)
 	}
-	k := &keeperProcess{pid: pid, conn: conn, found: make(chan keeper.File, 1), gone: make(chan struct{}), within: rpcTimeout, reports: make(chan keeper.Report, 8)}
+	k := &keeperProcess{pid: pid, conn: conn, found: make(chan keeper.File, 1), gone: make(chan struct{}), reaped: make(chan struct{}), within: rpcTimeout, reports: make(chan keeper.Report, 8)}
 	p.live[pid] = k
 	p.mu.Unlock()
 	var first keeper.Report
@@ -249,6 +251,9 @@ func (p *pool) reap() {
 		k := p.live[pid]
 		delete(p.live, pid)
 		p.mu.Unlock()
+		if k != nil && k.reaped != nil {
+			close(k.reaped)
+		}
 		if k != nil && k.helped != nil {
 			k.helped <- syscall.WaitStatus(status)
 			go reaper.Clear(p.known, 10*time.Second)
@@ -260,6 +265,19 @@ func (p *pool) reap() {
 			go reaper.Clear(p.known, 10*time.Second)
 		}
 	}
+}
+
+// clearAfter ends what a lost keeper left, and says what was seen of it.
+func (p *pool) clearAfter(k *keeperProcess) (proof string, survivors int) {
+	select {
+	case <-k.reaped:
+	case <-time.After(5 * time.Second):
+		return "unknown: its keeper does not end", 0
+	}
+	if left := reaper.Clear(p.known, 5*time.Second); left > 0 {
+		return "unknown: processes of it did not end", left
+	}
+	return "its keeper was lost; no process that it left is there", 0
 }
 
 // kill ends a keeper of this tree. It is a child that was not reaped, so that the

@@ -81,6 +81,10 @@ func (t *tree) spawn(ctx context.Context, parent *session, caller *command, conn
 		if out, res, ok = t.settle(ctx, w); !ok {
 			return res
 		}
+		// The question may have waited while the operator switched the agent off.
+		if file := t.rules.Load().disabled(s.agent); file != "" {
+			return refused("rule", "agent %s is switched off by %s", s.agent, file)
+		}
 		// What was granted is for the start of the session; its own ceiling and
 		// what is open come from its parent.
 		out.grant = policy.GrantVector{}
