@@ -154,7 +154,7 @@ func TestNoWatchesLeft(t *testing.T) {
 				if resp, err := client.Ask(context.Background(), channel, carriertest.Request("x")); err != nil || !resp.Approved {
 					t.Fatalf("%+v, %v", resp, err)
 				}
-				if took := time.Since(begun); took > 500*time.Millisecond {
+				if took := time.Since(begun); took > 5*time.Second {
 					t.Errorf("took %s", took)
 				}
 			}
@@ -269,10 +269,10 @@ func TestKilledServer(t *testing.T) {
 		if r.resp.Approved || !errors.Is(r.err, forwarding.ErrUnserved) {
 			t.Errorf("%+v, %v", r.resp, r.err)
 		}
-		if took := time.Since(begun); took > 3*time.Second {
+		if took := time.Since(begun); took > patience/2 {
 			t.Errorf("given up after %s", took)
 		}
-	case <-time.After(4 * time.Second):
+	case <-time.After(patience):
 		t.Error("still waiting for what cannot come")
 	}
 	if s := client.Serving(channel); s != liveness.DeadPID {
