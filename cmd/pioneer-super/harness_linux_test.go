@@ -157,6 +157,7 @@ func (l *lab) spawnAs(how func(*exec.Cmd), flags []string, argv ...string) *runn
 // wait returns the exit status.
 func (r *running) wait(t testing.TB, within time.Duration) int {
 	t.Helper()
+	within = max(within, patience)
 	select {
 	case <-r.end:
 	case <-time.After(within):
@@ -200,9 +201,11 @@ func (l *lab) owns(words []string) bool {
 	return err == nil
 }
 
-// nobody fails if a process of the lab is left.
+// nobody fails if a process of the lab is left. Like wait and await it gives a
+// busy machine at least its patience: that it ends is the promise, not when.
 func (l *lab) nobody(within time.Duration) {
 	l.t.Helper()
+	within = max(within, patience)
 	var left map[int]string
 	for deadline := time.Now().Add(within); ; time.Sleep(5 * time.Millisecond) {
 		if left = l.processes(); len(left) == 0 {
@@ -277,6 +280,7 @@ func childrenOf(pid int) []int {
 
 func await(t testing.TB, within time.Duration, what string, ok func() bool) {
 	t.Helper()
+	within = max(within, patience)
 	for deadline := time.Now().Add(within); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited %s for %s", within, what)
