@@ -7,12 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"sync"
 )
 
 // ErrDamaged is the error for a line whose checksum does not fit it.
 var ErrDamaged = errors.New("damaged line")
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+// castagnoli is made when a line is first framed: most starts of this program
+// frame none.
+var castagnoli = sync.OnceValue(func() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) })
 
 const frameHead = 9 // eight hex digits and a space
 
@@ -26,7 +29,7 @@ func Frame(text []byte) []byte {
 
 // checksum is the CRC-32C of text in lower-case hex.
 func checksum(text []byte) (sum [frameHead - 1]byte) {
-	raw := binary.BigEndian.AppendUint32(nil, crc32.Checksum(text, castagnoli))
+	raw := binary.BigEndian.AppendUint32(nil, crc32.Checksum(text, castagnoli()))
 	hex.Encode(sum[:], raw)
 	return sum
 }
