@@ -86,7 +86,7 @@ func TestWhatWePrint(t *testing.T) {
 			t.Errorf("%.40q says %d bytes: %.200q", args, len(said), said)
 		}
 	}
-	r := l.spawn([]string{"--mode", "auto_accept_edits"}, "bash", "-c", `env -i PATH="$PATH" PIONEER_SUPER_HOME="$PWD/state" pioneer-super spawn -- touch ran`)
+	r := l.spawn([]string{"--mode", "auto_accept_edits"}, "bash", "-c", `env -i PATH="$PATH" HOME="$HOME" PIONEER_SUPER_HOME="$PWD/state" pioneer-super spawn -- touch ran`)
 	if code := r.wait(t, 30*time.Second); code != 125 || strings.Contains(r.stderr(), "%!") || !strings.Contains(r.stderr(), "lives but cannot be reached") {
 		t.Errorf("exit %d: %s", code, r.stderr())
 	}
