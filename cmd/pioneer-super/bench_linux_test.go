@@ -81,7 +81,7 @@ func BenchmarkExec(b *testing.B) {
 				plain.once(b)
 				with, without = append(with, middle.Sub(start)), append(without, time.Since(middle))
 				// A human's pace, and not a loop's: keepers are started ahead.
-				time.Sleep(15 * time.Millisecond)
+				time.Sleep(60 * time.Millisecond)
 			}
 			b.ReportMetric(0, "ns/op")
 			b.ReportMetric(ms(quantile(with, 0.5)), "exec-p50-ms")

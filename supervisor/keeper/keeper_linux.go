@@ -95,6 +95,7 @@ func Main() int {
 	go reap(deaths)
 	orders := make(chan order)
 	go readOrders(ctl, orders)
+	warmKeeper()
 	if err := k.ctl.Send(Report{Ready: &Ready{PID: os.Getpid(), Stage: k.stage.pid}}); err != nil {
 		return k.lost(deaths)
 	}

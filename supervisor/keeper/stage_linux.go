@@ -46,6 +46,7 @@ func StageMain() int {
 	if err != nil {
 		return 125
 	}
+	warmStage()
 	var spec Spec
 	files, err := conn.RecvFiles(&spec, 5)
 	if err != nil {
