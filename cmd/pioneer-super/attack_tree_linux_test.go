@@ -152,42 +152,42 @@ func TestPowerInAWritableRoot(t *testing.T) {
 		"the binary": {func(t *testing.T, l *lab, c *exec.Cmd) {
 			put(t, filepath.Join(l.work, "pioneer-super"), string(binary))
 			c.Path = filepath.Join(l.work, "pioneer-super")
-		}, []string{"running binary", "/work/pioneer-super", "install"}},
+		}, []string{"running binary", "/project/pioneer-super", "install"}},
 		"the binary behind a link": {func(t *testing.T, l *lab, c *exec.Cmd) {
 			put(t, filepath.Join(l.work, "ps"), string(binary))
 			linkTo(t, filepath.Join(l.work, "ps"), filepath.Join(l.home, "pioneer-super"))
 			c.Path = filepath.Join(l.home, "pioneer-super")
-		}, []string{"running binary", "/work/ps", "install"}},
+		}, []string{"running binary", "/project/ps", "install"}},
 		"the policy": {func(t *testing.T, l *lab, c *exec.Cmd) {
 			put(t, filepath.Join(l.work, "p.jsonc"), rules)
 			c.Args = flag(c.Args, "--policy", filepath.Join(l.work, "p.jsonc"))
-		}, []string{"policy", "/work/p.jsonc", "move it elsewhere"}},
+		}, []string{"policy", "/project/p.jsonc", "move it elsewhere"}},
 		"the policy behind a link": {func(t *testing.T, l *lab, c *exec.Cmd) {
 			put(t, filepath.Join(l.work, "dotfiles.jsonc"), rules)
 			linkTo(t, filepath.Join(l.work, "dotfiles.jsonc"), filepath.Join(l.home, "p.jsonc"))
 			c.Args = flag(c.Args, "--policy", filepath.Join(l.home, "p.jsonc"))
-		}, []string{"policy", "/work/dotfiles.jsonc", "move it elsewhere"}},
+		}, []string{"policy", "/project/dotfiles.jsonc", "move it elsewhere"}},
 		"a link on the way to the policy": {func(t *testing.T, l *lab, c *exec.Cmd) {
 			put(t, filepath.Join(l.home, "p.jsonc"), rules)
 			linkTo(t, l.home, filepath.Join(l.work, "way"))
 			c.Args = flag(c.Args, "--policy", filepath.Join(l.work, "way", "p.jsonc"))
-		}, []string{"policy", "/work/way", "move it elsewhere"}},
+		}, []string{"policy", "/project/way", "move it elsewhere"}},
 		"the state": {func(t *testing.T, l *lab, c *exec.Cmd) {
 			c.Env = append(c.Env, "PIONEER_SUPER_HOME="+filepath.Join(l.work, ".state"))
-		}, []string{"state", "/work/.state"}},
+		}, []string{"state", "/project/.state"}},
 		"the run directory": {func(t *testing.T, l *lab, c *exec.Cmd) {
 			put(t, filepath.Join(l.work, "x"), "")
 			if err := os.Mkdir(filepath.Join(l.work, "run"), 0o700); err != nil {
 				t.Fatal(err)
 			}
 			c.Env = append(c.Env, "XDG_RUNTIME_DIR="+filepath.Join(l.work, "run"))
-		}, []string{"run directory", "/work/run"}},
+		}, []string{"run directory", "/project/run"}},
 		"the configuration": {func(t *testing.T, l *lab, c *exec.Cmd) {
 			if err := os.MkdirAll(filepath.Join(l.work, "config", "pioneer-super"), 0o700); err != nil {
 				t.Fatal(err)
 			}
 			c.Env = append(c.Env, "XDG_CONFIG_HOME="+filepath.Join(l.work, "config"))
-		}, []string{"configuration directory", "/work/config"}},
+		}, []string{"configuration directory", "/project/config"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -42,7 +42,7 @@ func newLab(t testing.TB) *lab {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &lab{t: t, home: filepath.Join(base, "home"), work: filepath.Join(base, "work"), marker: fmt.Sprintf("PS_TEST_MARKER=%d-%s", os.Getpid(), filepath.Base(base)+strconv.FormatInt(time.Now().UnixNano(), 36))}
+	l := &lab{t: t, home: filepath.Join(base, "home"), work: filepath.Join(base, "project"), marker: fmt.Sprintf("PS_TEST_MARKER=%d-%s", os.Getpid(), filepath.Base(base)+strconv.FormatInt(time.Now().UnixNano(), 36))}
 	for _, d := range []string{l.home, l.work} {
 		if err := os.Mkdir(d, 0o700); err != nil {
 			t.Fatal(err)

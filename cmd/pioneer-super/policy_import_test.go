@@ -107,10 +107,10 @@ func TestPolicyImportOfAgents(t *testing.T) {
 func TestPolicyImportKnowsTheProject(t *testing.T) {
 	base := t.TempDir()
 	text := `{"permissions": {"allow": ["Edit(/src/**)"], "deny": ["Edit(/src/gen/**)"]}}`
-	project := write(t, filepath.Join(base, "work", ".claude", "settings.json"), text)
+	project := write(t, filepath.Join(base, "project", ".claude", "settings.json"), text)
 	user := write(t, filepath.Join(base, "home", ".claude", "settings.json"), text)
 	t.Setenv("HOME", filepath.Join(base, "home"))
-	if got := runHere("", "policy", "import", "claude-code", project); !strings.Contains(got.out, `"`+base+`/work/src/*": "allow"`) {
+	if got := runHere("", "policy", "import", "claude-code", project); !strings.Contains(got.out, `"`+base+`/project/src/*": "allow"`) {
 		t.Errorf("%+v", got)
 	}
 	got := runHere("", "policy", "import", "claude-code", user)
