@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestJudge(t *testing.T) {
+func TestFaultClocksAndHeartbeats(t *testing.T) {
 	const stale = 5 * time.Second
 	wall := time.UnixMilli(1796040473680)
 	yes, no := true, false

@@ -15,7 +15,7 @@ import (
 )
 
 // A process that has exited and was not reaped answers signals and does nothing.
-func TestZombieIsGone(t *testing.T) {
+func TestFaultZombie(t *testing.T) {
 	cmd := exec.Command("/bin/sh", "-c", "read x")
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -49,7 +49,7 @@ func TestZombieIsGone(t *testing.T) {
 	}
 }
 
-func TestStopped(t *testing.T) {
+func TestFaultStopped(t *testing.T) {
 	pid, _ := start(t)
 	p, err := Identify(pid)
 	if err != nil {
@@ -113,7 +113,7 @@ func TestNameWithBrackets(t *testing.T) {
 // Waiting costs no thread. How many threads the runtime has made says nothing:
 // it makes some whenever a short call takes long on a busy machine and never
 // ends them. What counts is how many are held by a wait.
-func TestManyWaitsFewThreads(t *testing.T) {
+func TestFaultManyWaitsFewThreads(t *testing.T) {
 	pid, end := start(t)
 	p, err := Identify(pid)
 	if err != nil {

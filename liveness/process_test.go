@@ -83,7 +83,7 @@ func TestIdentify(t *testing.T) {
 	}
 }
 
-func TestIdentityIsMoreThanANumber(t *testing.T) {
+func TestFaultNumbersAreReused(t *testing.T) {
 	pid, _ := start(t)
 	p, err := Identify(pid)
 	if err != nil {

@@ -62,7 +62,7 @@ func told(t *testing.T, tree *Tree) string {
 	return string(text)
 }
 
-func TestCompact(t *testing.T) {
+func TestFaultCompaction(t *testing.T) {
 	t.Parallel()
 	tree := busyTree(t, 4, 700)
 	before, size := told(t, tree), tree.journal.Size()

@@ -23,7 +23,7 @@ func keeperOf(t *testing.T, tree *registry.Tree) *os.File {
 	return dir
 }
 
-func TestFoldExits(t *testing.T) {
+func TestFaultExitsOutliveTheSupervisor(t *testing.T) {
 	t.Parallel()
 	p := prepared(t)
 	tree := create(t, p)

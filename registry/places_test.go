@@ -103,7 +103,7 @@ func testRefusals(t *testing.T) {
 
 func TestPrepareRefuses(t *testing.T) { testRefusals(t) }
 
-func TestPrepareNamesBothOnANetwork(t *testing.T) {
+func TestFaultNetworkFileSystem(t *testing.T) {
 	t.Parallel()
 	for _, remote := range []string{"state", "run"} {
 		dir := t.TempDir()

@@ -99,7 +99,7 @@ func TestStateOfALivingTree(t *testing.T) {
 	}
 }
 
-func TestStateOfADeadTreeInventsNothing(t *testing.T) {
+func TestFaultDeadTreeInventsNothing(t *testing.T) {
 	t.Parallel()
 	p := prepared(t)
 	tree := create(t, p)
@@ -126,9 +126,9 @@ func TestStateOfADeadTreeInventsNothing(t *testing.T) {
 	}
 }
 
-// TestEveryTruncationReplays cuts a journal at every byte: what stands in whole
+// TestFaultEveryTruncationReplays cuts a journal at every byte: what stands in whole
 // lines is told, nothing fails, and a successor can go on from there.
-func TestEveryTruncationReplays(t *testing.T) {
+func TestFaultEveryTruncationReplays(t *testing.T) {
 	t.Parallel()
 	p := prepared(t)
 	tree := create(t, p)
@@ -191,7 +191,7 @@ func stateAfter(t *testing.T, events []registry.Event) string {
 	return asJSON(t, state.Sessions)
 }
 
-func TestHostileJournals(t *testing.T) {
+func TestFaultHostileJournals(t *testing.T) {
 	t.Parallel()
 	good := func(e registry.Event) string { return string(durable.Frame([]byte(asJSON(t, e)))) + "\n" }
 	frame := func(text string) string { return string(durable.Frame([]byte(text))) + "\n" }
@@ -231,7 +231,7 @@ func TestHostileJournals(t *testing.T) {
 	}
 }
 
-func TestHostileFilesAreRefusedAtOnce(t *testing.T) {
+func TestFaultHostileFilesAreRefusedAtOnce(t *testing.T) {
 	t.Parallel()
 	for name, plant := range map[string]func(path string) error{
 		"pipe":           mkfifo,
@@ -333,7 +333,7 @@ func TestListIsNewestFirst(t *testing.T) {
 	}
 }
 
-func TestOneWriter(t *testing.T) {
+func TestFaultOneWriter(t *testing.T) {
 	t.Parallel()
 	p := prepared(t)
 	tree := create(t, p)
@@ -372,9 +372,9 @@ func TestOneWriter(t *testing.T) {
 	}
 }
 
-// TestLookingIsNeverInTheWay has many look while supervisors come and go: no
+// TestFaultLookingIsNeverInTheWay has many look while supervisors come and go: no
 // start is refused because of it.
-func TestLookingIsNeverInTheWay(t *testing.T) {
+func TestFaultLookingIsNeverInTheWay(t *testing.T) {
 	t.Parallel()
 	p := prepared(t)
 	tree := create(t, p)

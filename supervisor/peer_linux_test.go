@@ -105,7 +105,7 @@ func unixListener(t testing.TB) (*net.UnixListener, string) {
 	return l, path
 }
 
-func TestAnExitedPeerIsNobody(t *testing.T) {
+func TestFaultExitedPeerIsNobody(t *testing.T) {
 	testenv.Need(t, "peer-pidfd")
 	l, path := unixListener(t)
 	if out, err := helper("caller", path).CombinedOutput(); err != nil {
@@ -272,7 +272,7 @@ func recycler(args []string) int {
 	return 1
 }
 
-func TestAReusedNumberIsNobody(t *testing.T) {
+func TestFaultReusedNumberIsNobody(t *testing.T) {
 	_, path := unixListener(t)
 	out, err := inside(t, "recycler", path+"2").CombinedOutput()
 	if err != nil {
@@ -308,7 +308,7 @@ func listener(args []string) int {
 	return 0
 }
 
-func TestAPeerOfAnotherNamespaceIsNobody(t *testing.T) {
+func TestFaultPeerOfAnotherNamespaceIsNobody(t *testing.T) {
 	l, path := unixListener(t)
 	t.Run("above", func(t *testing.T) {
 		cmd := inside(t, "listener", path+"2")

@@ -31,7 +31,7 @@ func keeperPair(t *testing.T) (*keeperProcess, *control.Conn) {
 	return k, its
 }
 
-func TestAKeeperThatIsGoneIsNotWaitedFor(t *testing.T) {
+func TestFaultKeeperIsGone(t *testing.T) {
 	k, its := keeperPair(t)
 	time.AfterFunc(50*time.Millisecond, func() { its.Close() })
 	begun := time.Now()

@@ -316,9 +316,9 @@ var _ = part("replace", func([]string) int {
 	return 0
 })
 
-// TestFullDisk: what cannot be written down is not allowed, and the reason names
+// TestFaultFullDisk: what cannot be written down is not allowed, and the reason names
 // the disk.
-func TestFullDisk(t *testing.T) {
+func TestFaultFullDisk(t *testing.T) {
 	testenv.Need(t, "root", "mountns")
 	t.Parallel()
 	l := newLab(t)

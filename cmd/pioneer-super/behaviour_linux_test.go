@@ -171,9 +171,9 @@ var _ = part("repeater", func([]string) int {
 	return 0
 })
 
-// TestARepeatedRequestHasOneEffect: the same id is the same answer, and another
+// TestFaultRepeatedRequestHasOneEffect: the same id is the same answer, and another
 // request under it is refused.
-func TestARepeatedRequestHasOneEffect(t *testing.T) {
+func TestFaultRepeatedRequestHasOneEffect(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.hostile()
@@ -187,8 +187,8 @@ func TestARepeatedRequestHasOneEffect(t *testing.T) {
 	}
 }
 
-// TestTheClientsEndIsItsToolsEnd: whatever the tool has forked.
-func TestTheClientsEndIsItsToolsEnd(t *testing.T) {
+// TestFaultClientKilled: whatever the tool has forked.
+func TestFaultClientKilled(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		sig  unix.Signal
@@ -233,9 +233,9 @@ touch up; exec sleep 2003`)
 	}
 }
 
-// TestAClientThatGoesWithdrawsItsAsk: nothing runs for it later, whatever is
+// TestFaultClientKilledWhileAsking: nothing runs for it later, whatever is
 // answered.
-func TestAClientThatGoesWithdrawsItsAsk(t *testing.T) {
+func TestFaultClientKilledWhileAsking(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.rules(`{"permission": {"bash": {"touch *": "ask"}}}`)
@@ -267,9 +267,9 @@ func TestAClientThatGoesWithdrawsItsAsk(t *testing.T) {
 	}
 }
 
-// TestLeftoversAreBackground: what a tool leaves behind is its session's background, and ends
+// TestFaultStreamsHeldByAGrandchild: what a tool leaves behind is its session's background, and ends
 // with it; its client waits for none of it.
-func TestLeftoversAreBackground(t *testing.T) {
+func TestFaultStreamsHeldByAGrandchild(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.rules(allowed)

@@ -192,9 +192,9 @@ func TestAlways(t *testing.T) {
 	r.wait(t, 10*time.Second)
 }
 
-// TestAnAnswerAfterTheTurnKeepsNothing: a turn that ended while somebody read takes
+// TestFaultAnswerAfterTheTurn: a turn that ended while somebody read takes
 // what the answer would have kept with it.
-func TestAnAnswerAfterTheTurnKeepsNothing(t *testing.T) {
+func TestFaultAnswerAfterTheTurn(t *testing.T) {
 	l := newLab(t)
 	l.configure("policy.jsonc", `{"permission": {"bash": {"*": "ask", "sh *": "allow"}}}`)
 	l.script("agent.sh", `pioneer-super exec -- ls -a >/dev/null & first=$!

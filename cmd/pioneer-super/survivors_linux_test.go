@@ -43,9 +43,9 @@ func (l *lab) up(names ...string) {
 	}
 }
 
-// TestNoSurvivors ends a tree in every way that a tree ends, and looks for what is
+// TestFaultNoSurvivors ends a tree in every way that a tree ends, and looks for what is
 // left of it.
-func TestNoSurvivors(t *testing.T) {
+func TestFaultNoSurvivors(t *testing.T) {
 	testenv.Need(t, "pidfd")
 	for _, mode := range []string{"full_access", "auto_accept_edits"} {
 		for name, end := range map[string]func(t *testing.T, front, sup int, keepers []int){
@@ -104,9 +104,9 @@ func TestNoSurvivors(t *testing.T) {
 	}
 }
 
-// TestLeftovers: what a tool leaves in the background outlives its client, is
+// TestFaultBackgroundEndsWithItsSession: what a tool leaves in the background outlives its client, is
 // shown, and ends with its session.
-func TestLeftovers(t *testing.T) {
+func TestFaultBackgroundEndsWithItsSession(t *testing.T) {
 	l := newLab(t)
 	l.script("agent.sh", `pioneer-super exec -- sh -c 'setsid sleep 1234 >/dev/null 2>&1 </dev/null & echo left'
 echo returned

@@ -172,7 +172,7 @@ func TestModes(t *testing.T) {
 	}
 }
 
-func TestBadFilesAreAnsweredAndNeverAsked(t *testing.T) {
+func TestFaultBadFiles(t *testing.T) {
 	y := newYard(t, quick(), func(ctx context.Context, a forwarding.Ask) (forwarding.Answer, error) {
 		if a.ID != "good" {
 			t.Errorf("asked: %s", a.ID)
@@ -487,7 +487,7 @@ func TestForgedAnswers(t *testing.T) {
 	})
 }
 
-func TestInboxComesBack(t *testing.T) {
+func TestFaultInboxComesBack(t *testing.T) {
 	elsewhere := t.TempDir()
 	for name, attack := range map[string]func(y *yard) error{
 		"deleted":                 func(y *yard) error { return os.RemoveAll(y.box()) },
@@ -534,7 +534,7 @@ func TestInboxComesBack(t *testing.T) {
 }
 
 // A withdrawn ask is noticed although its directory went with it.
-func TestDeletedInboxWithdraws(t *testing.T) {
+func TestFaultDeletedInboxWithdraws(t *testing.T) {
 	cause := make(chan error, 1)
 	started := make(chan struct{})
 	y := newYard(t, quick(), func(ctx context.Context, _ forwarding.Ask) (forwarding.Answer, error) {
@@ -638,7 +638,7 @@ func TestOrder(t *testing.T) {
 	y.denied("mm", "already wait")
 }
 
-func TestLeftovers(t *testing.T) {
+func TestFaultHalfWrittenRequests(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "r")
 	y := &yard{t: t, root: root}
 	must(t, os.MkdirAll(y.box("requests"), 0o700))
@@ -697,7 +697,7 @@ func TestRootIsChecked(t *testing.T) {
 
 // A decision that cannot be written is kept and written later; nobody is asked
 // a second time.
-func TestFailedWriteIsRetriedNotAsked(t *testing.T) {
+func TestFaultFailedWriteIsRetriedNotAsked(t *testing.T) {
 	var asked, failing atomic.Int32
 	failing.Store(4)
 	o := quick()
@@ -736,7 +736,7 @@ func TestFailedWriteIsRetriedNotAsked(t *testing.T) {
 }
 
 // While an answer is stuck, its request may go: then nobody is answered.
-func TestStuckAnswerIsWithdrawn(t *testing.T) {
+func TestFaultStuckAnswerIsWithdrawn(t *testing.T) {
 	y := &yard{t: t, root: filepath.Join(t.TempDir(), "r"), h: carriertest.NewHandler(allow)}
 	y.s = mustOpen(t, y.root, quick())
 	write := y.s.ops.write
@@ -760,7 +760,7 @@ func TestStuckAnswerIsWithdrawn(t *testing.T) {
 	}
 }
 
-func TestRequesterOnAFullDisk(t *testing.T) {
+func TestFaultRequesterOnAFullDisk(t *testing.T) {
 	s := mustOpen(t, filepath.Join(t.TempDir(), "r"), quick())
 	s.ops.write = func(d dir, name string, _ []byte, _ bool, _ time.Time) (fileID, error) {
 		return fileID{}, fault("write", d.join(name), syscall.ENOSPC)
@@ -776,7 +776,7 @@ func TestRequesterOnAFullDisk(t *testing.T) {
 }
 
 // The heartbeat comes back whatever was done to it, and names who it should.
-func TestHeartbeatIsMended(t *testing.T) {
+func TestFaultHeartbeatIsMended(t *testing.T) {
 	y := newYard(t, quick(), allow)
 	path := filepath.Join(y.root, "serving", channel+".json")
 	read := func() (wire.Heartbeat, bool) {
@@ -825,7 +825,7 @@ func TestHeartbeatIsMended(t *testing.T) {
 	}
 }
 
-func TestHeartbeatNamesThePidThatItsReaderSees(t *testing.T) {
+func TestFaultReaderInAnotherPidNamespace(t *testing.T) {
 	o := quick()
 	o.PIDFor = func(ch string) int {
 		if ch == "inner" {
@@ -901,7 +901,7 @@ func TestResponseOnDisk(t *testing.T) {
 
 // Two ends serve one channel, which nothing forbids two processes to do: each
 // request gets one answer, whole and from one of them.
-func TestTwoResponders(t *testing.T) {
+func TestFaultTwoResponders(t *testing.T) {
 	y := newYard(t, quick(), func(context.Context, forwarding.Ask) (forwarding.Answer, error) {
 		return forwarding.Answer{Approved: true, Responder: "first"}, nil
 	})
@@ -935,7 +935,7 @@ func TestTwoResponders(t *testing.T) {
 	}
 }
 
-func TestUnserved(t *testing.T) {
+func TestFaultUnserved(t *testing.T) {
 	y := newYard(t, quick(), allow)
 	put := func(enc string) {
 		must(t, os.MkdirAll(filepath.Join(y.root, "sessions", enc, "requests"), 0o700))
@@ -989,7 +989,7 @@ func TestPeersFromBeforeHeartbeats(t *testing.T) {
 }
 
 // The wall clock may be set while somebody waits: nobody is given up for it.
-func TestClockIsSet(t *testing.T) {
+func TestFaultClockIsSet(t *testing.T) {
 	var shift atomic.Int64
 	o := quick()
 	client := o
@@ -1022,7 +1022,7 @@ func TestClockIsSet(t *testing.T) {
 
 // A server that is stopped for longer than the grace is given up; one that goes
 // on beating never is, whoever thinks about the ask.
-func TestStoppedServer(t *testing.T) {
+func TestFaultStoppedServer(t *testing.T) {
 	y := newYard(t, quick(), func(ctx context.Context, _ forwarding.Ask) (forwarding.Answer, error) {
 		<-ctx.Done()
 		return forwarding.Answer{}, ctx.Err()
@@ -1098,7 +1098,7 @@ func TestUnusableAnswers(t *testing.T) {
 }
 
 // A late answer is nobody's: it is removed when it is seen.
-func TestLateAnswerIsRemoved(t *testing.T) {
+func TestFaultLateAnswerIsRemoved(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "r")
 	s := mustOpen(t, root, quick())
 	y := &yard{t: t, s: s, root: root}
@@ -1117,7 +1117,7 @@ func TestLateAnswerIsRemoved(t *testing.T) {
 }
 
 // A peer takes an empty inbox away between its making and the writing.
-func TestInboxTakenAwayWhileSending(t *testing.T) {
+func TestFaultInboxTakenAwayWhileSending(t *testing.T) {
 	s := mustOpen(t, filepath.Join(t.TempDir(), "r"), quick())
 	write := s.ops.write
 	var taken atomic.Int32
@@ -1161,7 +1161,7 @@ func TestPatience(t *testing.T) {
 }
 
 // One child rewrites huge requests as fast as it can; a sibling is answered.
-func TestSiblingOfAFlood(t *testing.T) {
+func TestFaultSiblingOfAFlood(t *testing.T) {
 	y := newYard(t, quick(), func(ctx context.Context, _ forwarding.Ask) (forwarding.Answer, error) {
 		<-ctx.Done()
 		return forwarding.Answer{}, ctx.Err()

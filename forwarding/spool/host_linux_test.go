@@ -79,7 +79,7 @@ func fillDisk(t *testing.T, dir string, inodes bool) (release func()) {
 }
 
 // A full disk loses no decision and asks nobody twice, and a requester is told.
-func TestFullDisk(t *testing.T) {
+func TestFaultFullDisk(t *testing.T) {
 	if !alone(t) {
 		return
 	}
@@ -130,7 +130,7 @@ func TestFullDisk(t *testing.T) {
 }
 
 // Where there is no watch to be had, asks are answered all the same, by looking.
-func TestNoWatchesLeft(t *testing.T) {
+func TestFaultNoWatchesLeft(t *testing.T) {
 	if !alone(t) {
 		return
 	}
@@ -163,7 +163,7 @@ func TestNoWatchesLeft(t *testing.T) {
 }
 
 // A queue of events that overflows loses events and no asks.
-func TestOverflow(t *testing.T) {
+func TestFaultOverflow(t *testing.T) {
 	y := newYard(t, quick(), allow)
 	// The watcher is kept from reading while more happens than it can be told.
 	y.s.hub.mu.Lock()
@@ -186,7 +186,7 @@ func TestOverflow(t *testing.T) {
 }
 
 // Descriptors that run out are waited out, not taken for an answer.
-func TestNoDescriptorsLeft(t *testing.T) {
+func TestFaultNoDescriptorsLeft(t *testing.T) {
 	if !alone(t) {
 		return
 	}
@@ -229,7 +229,7 @@ const killed = "SPOOL_TEST_SERVER"
 // A server that was killed is known to be gone at once, by its lock: the pid in
 // its heartbeat means nothing to a reader in a namespace of its own, and the
 // heartbeat is fresh for seconds.
-func TestKilledServer(t *testing.T) {
+func TestFaultKilledServer(t *testing.T) {
 	if root := os.Getenv(killed); root != "" {
 		o := Options{PIDFor: func(string) int { return 1 }} // as across a pid namespace: 1 is always there
 		carriertest.Serve(t, mustOpen(t, root, o), channel, carriertest.NewHandler(func(ctx context.Context, _ forwarding.Ask) (forwarding.Answer, error) {
@@ -240,7 +240,7 @@ func TestKilledServer(t *testing.T) {
 		select {}
 	}
 	root := filepath.Join(t.TempDir(), "r")
-	server := exec.Command("/proc/self/exe", "-test.run", "^TestKilledServer$", "-test.timeout", "60s")
+	server := exec.Command("/proc/self/exe", "-test.run", "^TestFaultKilledServer$", "-test.timeout", "60s")
 	server.Env = append(os.Environ(), killed+"="+root)
 	must(t, server.Start())
 	defer server.Wait()
@@ -281,7 +281,7 @@ func TestKilledServer(t *testing.T) {
 }
 
 // A lock that is taken away comes back, and meanwhile nobody is declared dead.
-func TestLockIsMended(t *testing.T) {
+func TestFaultLockIsMended(t *testing.T) {
 	y := newYard(t, quick(), allow)
 	path := filepath.Join(y.root, "serving", channel+lockSuffix)
 	if !there(path) {

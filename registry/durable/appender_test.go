@@ -66,7 +66,7 @@ func (d *disk) hold(off, n int64) error {
 	return nil
 }
 
-func TestNothingOfAFailedLineStays(t *testing.T) {
+func TestFaultNothingOfAFailedLineStays(t *testing.T) {
 	t.Parallel()
 	d := &disk{capacity: 20, noHold: true}
 	a := &Appender{f: d, path: "file"}

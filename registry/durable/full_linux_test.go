@@ -16,15 +16,15 @@ import (
 
 const smallDisk = "PIONEER_TEST_SMALL_DISK"
 
-// TestFullDisk meets a real full disk: a tmpfs of 256 KiB in a mount namespace
+// TestFaultFullDisk meets a real full disk: a tmpfs of 256 KiB in a mount namespace
 // of its own.
-func TestFullDisk(t *testing.T) {
+func TestFaultFullDisk(t *testing.T) {
 	if os.Getenv(smallDisk) != "" {
 		fillDisk(t)
 		return
 	}
 	testenv.Need(t, "mountns")
-	cmd := exec.Command(os.Args[0], "-test.run=^TestFullDisk$", "-test.v")
+	cmd := exec.Command(os.Args[0], "-test.run=^TestFaultFullDisk$", "-test.v")
 	cmd.Env = append(os.Environ(), smallDisk+"="+t.TempDir())
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
 	if os.Geteuid() != 0 {
@@ -33,7 +33,7 @@ func TestFullDisk(t *testing.T) {
 		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}}
 	}
 	out, err := cmd.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "--- PASS: TestFullDisk") {
+	if err != nil || !strings.Contains(string(out), "--- PASS: TestFaultFullDisk") {
 		t.Fatalf("%v\n%s", err, out)
 	}
 }

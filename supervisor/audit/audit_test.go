@@ -196,10 +196,10 @@ func TestVerifyFindsEveryChange(t *testing.T) {
 	}
 }
 
-// TestCrashAtEveryByte kills the writer after every byte of its rows: the rows
+// TestFaultCrashAtEveryByte kills the writer after every byte of its rows: the rows
 // before are told, the successor goes on, the chain verifies and the half line is
 // owned up to. Then it kills the successor after every byte of its own first row.
-func TestCrashAtEveryByte(t *testing.T) {
+func TestFaultCrashAtEveryByte(t *testing.T) {
 	t.Parallel()
 	tree := newTree(t)
 	l := newLog(t, tree)

@@ -16,16 +16,16 @@ import (
 
 const smallDisk = "PIONEER_TEST_SMALL_DISK"
 
-// TestFullDiskAllowsNothing meets a real full disk: the row that would allow
+// TestFaultFullDiskAllowsNothing meets a real full disk: the row that would allow
 // something is refused, the ends of what had begun are told all the same, and
 // the chain is whole.
-func TestFullDiskAllowsNothing(t *testing.T) {
+func TestFaultFullDiskAllowsNothing(t *testing.T) {
 	if os.Getenv(smallDisk) != "" {
 		fillDisk(t)
 		return
 	}
 	testenv.Need(t, "mountns")
-	cmd := exec.Command(os.Args[0], "-test.run=^TestFullDiskAllowsNothing$", "-test.v")
+	cmd := exec.Command(os.Args[0], "-test.run=^TestFaultFullDiskAllowsNothing$", "-test.v")
 	cmd.Env = append(os.Environ(), smallDisk+"="+t.TempDir())
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
 	if os.Geteuid() != 0 {
@@ -34,7 +34,7 @@ func TestFullDiskAllowsNothing(t *testing.T) {
 		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}}
 	}
 	out, err := cmd.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "--- PASS: TestFullDiskAllowsNothing") {
+	if err != nil || !strings.Contains(string(out), "--- PASS: TestFaultFullDiskAllowsNothing") {
 		t.Fatalf("%v\n%s", err, out)
 	}
 }

@@ -16,11 +16,11 @@ import (
 
 const writerState, writerRun, writerTree = "PIONEER_TEST_WRITER_STATE", "PIONEER_TEST_WRITER_RUN", "PIONEER_TEST_WRITER_TREE"
 
-// TestKilledWriterLosesNothing kills a supervisor's writer with SIGKILL at random
+// TestFaultKilledWriterLosesNothing kills a supervisor's writer with SIGKILL at random
 // moments, again and again on the same tree. What it had acknowledged is in
 // journal and audit, once and in order; nothing that follows is damaged; the
 // chain verifies against the last head.
-func TestKilledWriterLosesNothing(t *testing.T) {
+func TestFaultKilledWriterLosesNothing(t *testing.T) {
 	if os.Getenv(writerTree) != "" {
 		writeUntilKilled(t)
 		return
@@ -40,7 +40,7 @@ func TestKilledWriterLosesNothing(t *testing.T) {
 	var acknowledged []string
 	const rounds = 12
 	for round := range rounds {
-		cmd := exec.Command(os.Args[0], "-test.run=^TestKilledWriterLosesNothing$")
+		cmd := exec.Command(os.Args[0], "-test.run=^TestFaultKilledWriterLosesNothing$")
 		cmd.Env = append(os.Environ(), writerState+"="+p.State, writerRun+"="+p.Run, writerTree+"="+tree.ID(), fmt.Sprint("PIONEER_TEST_ROUND=", round))
 		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 		out, err := cmd.StdoutPipe()
