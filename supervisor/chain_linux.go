@@ -84,10 +84,12 @@ func capOf(limit string) forwarding.Cap {
 }
 
 func (t *tree) makeReviewer(s *policy.ReviewSettings) *link.Reviewer {
-	r := &link.Reviewer{Provider: s.Provider, Model: s.Model, BaseURL: s.BaseURL, MaxDenials: s.MaxDenials, Timeout: time.Duration(s.Timeout)}
+	r := &link.Reviewer{Provider: s.Provider, Model: s.Model, BaseURL: s.BaseURL, MaxDenials: s.MaxDenials, Timeout: time.Duration(s.Timeout), Transcript: t.spoken}
 	if r.Timeout <= 0 {
 		r.Timeout = forwarding.DefaultLinkTimeout
 	}
+	// The settings may come before the root session has its environment.
+	r.Hide = func(text string) string { return hider(t.operatorEnv(), t.root.ReviewKey)(text) }
 	switch {
 	case s.KeyFile != "":
 		r.Key = func() (string, error) { return readKey(s.KeyFile) }
@@ -183,6 +185,7 @@ func (t *tree) live(ctx context.Context, w *wish, v verdict, q control.Question)
 	case ctx.Err() != nil:
 		return liveAnswer{}, ctx.Err()
 	case d.DecidedBy.Kind == wire.KindUser && human.said.Decision != "":
+		t.heard(w.s, human.said)
 		return t.human(w, human.said), nil
 	case d.DecidedBy.Kind == wire.KindAuthorizer:
 		out := liveAnswer{allowed: d.Approved, reason: d.Reason, who: "authorizer " + d.DecidedBy.Name, byWord: "authorizer", by: d.DecidedBy}
@@ -245,7 +248,7 @@ func (t *tree) stepped(w *wish, q control.Question, s forwarding.Step) {
 	default:
 		return
 	}
-	t.note(audit.Row{Kind: audit.ChannelNotice, Session: w.s.id, RequestKey: q.ID, Surface: q.Surface, Reason: "authorizer " + s.Link + " " + prompt.Visible(said)})
+	t.note(audit.Row{Kind: audit.AuthorizerPassed, Session: w.s.id, Agent: w.s.agent, RequestKey: q.ID, Surface: q.Surface, Reason: "authorizer " + s.Link + " " + prompt.Visible(said)})
 }
 
 // facts are what live authority is asked: a unit for each part that asks, since a

@@ -54,13 +54,14 @@ type tree struct {
 	host    sandbox.Host
 	planner sandbox.Planner
 
-	pool    *pool
-	humans  *humans
-	tickets tickets
-	noise   noise // at the socket of human operations
-	rules   atomic.Pointer[authorities]
-	chained chained
-	links   linkFolder
+	pool       *pool
+	humans     *humans
+	tickets    tickets
+	noise      noise // at the socket of human operations
+	rules      atomic.Pointer[authorities]
+	chained    chained
+	transcript transcript
+	links      linkFolder
 
 	front     *control.Conn
 	notices   chan string // for its human
@@ -166,6 +167,9 @@ func newTree(opts Options, front *control.Conn, root control.Root) (*tree, error
 		policyName = "policy " + root.Policy.Name
 	}
 	if err := log.Write(audit.Row{Kind: audit.TreeStarted, Reason: policyName, Details: map[string]any{"generation": 1, "files": t.rules.Load().newest().files.sums()}}); err != nil {
+		return nil, err
+	}
+	if err := t.takeUserMessages(); err != nil {
 		return nil, err
 	}
 	t.pool = newPool(root.Tree, dir, 2, ops)

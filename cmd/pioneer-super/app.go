@@ -62,6 +62,7 @@ func spawnCommand() *cli.Command {
 			&cli.StringFlag{Name: "policy", Usage: "the tree's policy `FILE`, instead of the one in the configuration directory (root only)"},
 			&cli.StringFlag{Name: "agent", Usage: "a `NAME` that humans see"},
 			&cli.StringFlag{Name: "cwd", Usage: "the directory to start in"},
+			&cli.GenericFlag{Name: "user-message", Value: &texts{}, Usage: "a `FILE` with what you want of the agent, in your words, for the model reviewer; may be given again (root only)"},
 			&cli.BoolFlag{Name: "headless", Usage: "no terminal answers: an ask that nothing else can answer is denied at once (root only)"},
 			&cli.BoolFlag{Name: "interactive", Usage: "ask in the terminal although CI is set (root only)"},
 			&cli.BoolFlag{Name: "new-tree", Usage: "start a tree of its own although one is above"},

@@ -62,8 +62,8 @@ func (a *attendant) next() control.Question {
 	select {
 	case q := <-a.questions:
 		return q
-	case <-time.After(10 * time.Second):
-		a.t.Fatal("waited 10 s for a question")
+	case <-time.After(patience):
+		a.t.Fatalf("waited %s for a question", patience)
 		return control.Question{}
 	}
 }

@@ -80,7 +80,7 @@ func spawn(c *cli.Context) error {
 
 // nested runs a request as a client of a tree above.
 func nested(c *cli.Context, conn *control.Conn, request *control.Request) error {
-	for _, flag := range []string{"policy", "headless", "interactive", "no-envelope", "phrase", "approver-fd", "max-depth", "parent"} {
+	for _, flag := range []string{"policy", "headless", "interactive", "no-envelope", "phrase", "approver-fd", "max-depth", "parent", "user-message"} {
 		if c.IsSet(flag) && flag != "headless" {
 			return exit(125, "--%s is for the root of a tree; this is inside one (--new-tree starts another)", flag)
 		}
@@ -132,6 +132,16 @@ func front(c *cli.Context, places registry.Places, request *control.Request) err
 	root.Bash, root.Sh = realShell("bash"), realShell("sh")
 	if err := readRules(places, c.String("policy"), root); err != nil {
 		return exit(125, "%v", err)
+	}
+	for _, path := range textsOf(c, "user-message") {
+		f, err := readFile("--user-message", path)
+		if err != nil {
+			return exit(125, "%v", err)
+		}
+		root.UserMessages = append(root.UserMessages, *f)
+		if err := supervisor.CheckUserMessages(root.UserMessages); err != nil {
+			return exit(125, "--user-message: %v", err)
+		}
 	}
 	var files []*os.File
 	if n := c.Int("approver-fd"); n >= 0 {

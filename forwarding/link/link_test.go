@@ -241,6 +241,11 @@ func TestBoundary(t *testing.T) {
 	if !strings.Contains(m.body, "deploy it") || !strings.Contains(m.body, "yes, staging") || strings.Contains(m.body, "leak-") {
 		t.Errorf("sent: %s", m.body)
 	}
+	r.Hide = strings.NewReplacer("staging", "[redacted]", "git push", "[redacted]").Replace
+	say(t, r, facts("git push"))
+	if strings.Contains(m.body, "staging") || strings.Contains(m.body, "git push") || strings.Count(m.body, "[redacted]") < 2 || !strings.Contains(m.body, "deploy it") {
+		t.Errorf("sent: %s", m.body)
+	}
 	many := make([]Entry, 200)
 	for i := range many {
 		many[i] = Entry{Role: "user", Text: fmt.Sprint(i, strings.Repeat("é", maxEntry))}

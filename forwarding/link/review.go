@@ -106,6 +106,8 @@ type Reviewer struct {
 	// Transcript, if set, returns what is known of what the human said to the
 	// session. Only what Boundary lets through is sent.
 	Transcript func(session string) []Entry
+	// Hide, if set, takes secrets out of what is sent: the action and the transcript.
+	Hide func(text string) string
 
 	mu      sync.Mutex
 	denials map[string]int
@@ -252,18 +254,22 @@ func (r *Reviewer) request(ctx context.Context, facts []byte, key, session strin
 			}
 		}
 	}
+	said := ask.String()
+	if r.Hide != nil {
+		said = r.Hide(said)
+	}
 	base, path := r.BaseURL, "/chat/completions"
 	var body any
 	if r.Provider == Anthropic {
 		if path = "/v1/messages"; base == "" {
 			base = "https://api.anthropic.com"
 		}
-		body = map[string]any{"model": r.Model, "max_tokens": 300, "system": instructions, "messages": []message{{"user", ask.String()}}}
+		body = map[string]any{"model": r.Model, "max_tokens": 300, "system": instructions, "messages": []message{{"user", said}}}
 	} else {
 		if base == "" {
 			base = "https://api.openai.com/v1"
 		}
-		body = map[string]any{"model": r.Model, "messages": []message{{"system", instructions}, {"user", ask.String()}}}
+		body = map[string]any{"model": r.Model, "messages": []message{{"system", instructions}, {"user", said}}}
 	}
 	encoded, err := json.Marshal(body, json.Deterministic(true))
 	if err != nil {

@@ -39,6 +39,11 @@ const (
 	PeerRefused Kind = "peer_refused"
 	// ChannelNotice: something happened on a forwarding channel besides asks.
 	ChannelNotice Kind = "channel_notice"
+	// AuthorizerPassed: a link of the chain did not decide; Reason says how it
+	// passed the ask on.
+	AuthorizerPassed Kind = "authorizer_passed"
+	// UserMessage: what the human wants of the tree, in the human's own words.
+	UserMessage Kind = "user_message"
 	// TurnMarked: a session's turn began or ended, and its grants ended.
 	TurnMarked Kind = "turn_marked"
 	GrantGiven Kind = "grant_given"
@@ -180,7 +185,7 @@ func (r *Row) Check() error {
 		if r.Exit == nil {
 			return fmt.Errorf("row %s without an exit", r.Kind)
 		}
-	case ApprovalRequested, TreeStarted, TreeEnded, SessionStarted, CommandStarted, AnswerRefused, AnswerForged, PeerRefused, ChannelNotice, TurnMarked,
+	case ApprovalRequested, TreeStarted, TreeEnded, SessionStarted, CommandStarted, AnswerRefused, AnswerForged, PeerRefused, ChannelNotice, AuthorizerPassed, UserMessage, TurnMarked,
 		GrantGiven, GrantEnded, ConfigLoaded, ConfigRefused, LimitReached, LogRecovered:
 	default:
 		return fmt.Errorf("unknown row %q", r.Kind)

@@ -60,14 +60,26 @@ func (r *Row) sentence() string {
 		return fmt.Sprintf("%s: %s ends%s%s", who, word(r.Command), exit(r.Exit), r.because())
 	case AnswerRefused:
 		return "an answer was refused" + r.because() + r.request()
+	case AnswerForged:
+		return who + ": an answer that nobody of this tree gave" + r.because() + r.request()
+	case PeerRefused:
+		return who + ": a peer was refused" + r.because()
+	case ChannelNotice:
+		return who + ": on its channel" + r.because() + r.request()
+	case AuthorizerPassed:
+		return fmt.Sprintf("%s: no link decided yet%s%s", who, r.because(), r.request())
+	case UserMessage:
+		return "the human says " + strconv.Quote(r.Value)
+	case TurnMarked:
+		return who + ": " + word(r.Reason)
 	case GrantGiven:
 		return fmt.Sprintf("%s was granted%s by %s%s", who, r.given(), r.DecidedBy.phrase(r.Proof), r.because())
 	case GrantEnded:
 		return fmt.Sprintf("%s: a grant ended%s%s", who, r.given(), r.because())
 	case ConfigLoaded:
-		return "configuration " + strconv.Quote(r.Value) + " is in force" + r.because()
+		return "the configuration counts" + r.because()
 	case ConfigRefused:
-		return "configuration " + strconv.Quote(r.Value) + " was refused" + r.because()
+		return "a changed configuration was refused" + r.because()
 	case LimitReached:
 		return who + " reached a limit" + r.because()
 	case LogRecovered:

@@ -150,6 +150,8 @@ type Root struct {
 	// ReviewKey is the key of the model reviewer, if the settings name a variable
 	// for it: the supervisor has no environment.
 	ReviewKey string `json:"reviewKey,omitzero"`
+	// UserMessages are what the human wants of the tree, in the human's own words.
+	UserMessages []File `json:"userMessages,omitzero"`
 	// Terminal says that this front owns one and serves dialogs on it.
 	Terminal bool `json:"terminal,omitempty"`
 	// Approver says that a descriptor for answers came with the request.
