@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -15,6 +16,9 @@ type Settings struct {
 	// Hosts and Capabilities are open to restricted sessions without a question.
 	Hosts        []string `json:"hosts,omitempty"`
 	Capabilities []string `json:"capabilities,omitempty"`
+	// TrustedProjects are the folders whose files of agents restrict the agents that
+	// run in them.
+	TrustedProjects []string `json:"trustedProjects,omitempty"`
 	// MaxDuration limits one command of a restricted session; 0 means no limit.
 	MaxDuration Duration `json:"maxDuration,omitzero"`
 	// AllowAlways lets an answer write a rule into the policy.
@@ -32,7 +36,7 @@ type Settings struct {
 // ParseSettings reads config.jsonc:
 //
 //	{"roots": [PATH | {"path": PATH, "access": "read" | "write"}], "hosts": [HOST, …],
-//	 "capabilities": [NAME, …], "maxDuration": "1h", "allowAlways": false, "yolo": false,
+//	 "capabilities": [NAME, …], "maxDuration": "1h", "trustedProjects": [PATH, …], "allowAlways": false, "yolo": false,
 //	 "authorizers": [NAME | {"name": NAME, "command": [PROGRAM, ARGUMENT…], "timeout": "5s", "limit": "deny"}],
 //	 "autoReview": {"provider": "openai" | "anthropic", "model": NAME, …}}
 //
@@ -64,6 +68,8 @@ func ParseSettings(name string, data []byte) (*Settings, error) {
 				}
 				s.Capabilities = append(s.Capabilities, name)
 			}
+		case "trustedProjects":
+			s.TrustedProjects = trustedProjects(m.value)
 		case "maxDuration":
 			if text, ok := m.value.text(`a duration such as "90s" or "10m"`); ok {
 				if err := s.MaxDuration.UnmarshalText([]byte(text)); err != nil {
@@ -80,7 +86,7 @@ func ParseSettings(name string, data []byte) (*Settings, error) {
 		case "autoReview":
 			s.Review = readReview(m.value)
 		default:
-			m.unknown("roots", "hosts", "capabilities", "maxDuration", "allowAlways", "yolo", "authorizers", "autoReview", "$schema")
+			m.unknown("roots", "hosts", "capabilities", "maxDuration", "trustedProjects", "allowAlways", "yolo", "authorizers", "autoReview", "$schema")
 		}
 	}
 	if err := d.err(); err != nil {
@@ -88,6 +94,46 @@ func ParseSettings(name string, data []byte) (*Settings, error) {
 	}
 	return s, nil
 }
+
+// ProjectAgents is the folder of a project that has its files of agents.
+const ProjectAgents = ".pioneer-super/agents"
+
+// maxTrusted bounds the trusted projects.
+const maxTrusted = 64
+
+func trustedProjects(v value) []string {
+	var out []string
+	list, _ := v.elements("a list of absolute paths")
+	if len(list) > maxTrusted {
+		v.problem(fmt.Sprintf("%d projects", len(list)), fmt.Sprintf("at most %d", maxTrusted), "")
+		return nil
+	}
+	for _, e := range list {
+		s, ok := e.text("an absolute path")
+		switch clean := cleanPath(s); {
+		case !ok:
+		case clean == "":
+			e.problem(fmt.Sprintf("path %q", s), "an absolute path", "")
+		case clean == "/":
+			e.problem(`path "/"`, "the folder of a project", "")
+		case !slices.Contains(out, clean):
+			out = append(out, clean)
+		}
+	}
+	return out
+}
+
+// Trusted returns the trusted projects around a directory, an absolute and clean
+// path without links. A nil *Settings trusts none.
+func (s *Settings) Trusted(dir string) []string {
+	if s == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(s.TrustedProjects), func(p string) bool { return !below(p, dir) })
+}
+
+// Below says whether an absolute path is root or inside it. Both are clean.
+func Below(root, path string) bool { return below(root, path) }
 
 func settingsRoots(v value) []Entry {
 	var out []Entry

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -50,6 +51,8 @@ type ConfigFiles struct {
 	Policy, Guards, Settings *control.File
 	// Agents are the heads of the files of agents, by the name of the agent.
 	Agents []control.File
+	// Projects are those that the settings trust.
+	Projects []ProjectFiles
 }
 
 // ReadConfig reads the files of a configuration directory, and the policy from its
@@ -90,6 +93,7 @@ func ReadConfig(dir, policyPath string) (ConfigFiles, error) {
 	if total > maxConfig {
 		problems = append(problems, fmt.Errorf("%s: the files have %d bytes together, expected at most %d", dir, total, maxConfig))
 	}
+	c.Projects = readProjects(c.Settings)
 	return c, errors.Join(problems...)
 }
 
@@ -109,19 +113,14 @@ func readRegular(path string, limit int, whole bool) ([]byte, error) {
 	} else if !st.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s: expected a regular file", path)
 	}
+	if !whole {
+		return readHead(f, path)
+	}
 	data, err := io.ReadAll(io.LimitReader(f, int64(limit)+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(data) <= limit {
-		return data, nil
-	}
-	if whole {
+	if err == nil && len(data) > limit {
 		return nil, fmt.Errorf("%s: expected at most %d bytes", path, limit)
 	}
-	// Cut at a line: a half character would be taken for another mistake.
-	data = data[:limit]
-	return data[:strings.LastIndexByte(string(data), '\n')+1], nil
+	return data, err
 }
 
 // digest names the files by what is in them.
@@ -134,6 +133,13 @@ func (c ConfigFiles) digest() string {
 		}
 		fmt.Fprintf(h, "%s\x00%d\x00", f.Name, len(f.Data))
 		h.Write(f.Data)
+	}
+	for _, p := range c.Projects {
+		fmt.Fprintf(h, "project %q %q\x00", p.Dir, p.Unreadable)
+		for _, f := range p.Agents {
+			fmt.Fprintf(h, "%s\x00%d\x00", f.Name, len(f.Data))
+			h.Write(f.Data)
+		}
 	}
 	return fmt.Sprintf("%x", h.Sum(nil))
 }
@@ -154,6 +160,11 @@ func (c ConfigFiles) sums() map[string]any {
 			out[f.Name] = fmt.Sprintf("%x", sha256.Sum256(f.Data))
 		}
 	}
+	for _, p := range c.Projects {
+		for _, f := range p.Agents {
+			out[f.Name] = fmt.Sprintf("%x", sha256.Sum256(f.Data))
+		}
+	}
 	return out
 }
 
@@ -165,6 +176,7 @@ type rules struct {
 	guards   *policy.Guards
 	settings *policy.Settings
 	agents   map[string]*agentFile
+	projects []projectRules
 }
 
 // agentFile is an agent's file; where it cannot be read, everything that its agent
@@ -179,7 +191,7 @@ type agentFile struct {
 // parseRules reads the files off to the side. Every mistake of every file is in
 // the error, but for those of agents, whose scope then fails closed.
 func parseRules(files ConfigFiles) (*rules, error) {
-	r := &rules{files: files, digest: files.digest(), agents: map[string]*agentFile{}}
+	r := &rules{files: files, digest: files.digest(), agents: parseAgents(files.Agents), projects: parseProjects(files.Projects)}
 	var problems []error
 	var err error
 	if f := files.Policy; f != nil {
@@ -197,13 +209,6 @@ func parseRules(files ConfigFiles) (*rules, error) {
 			problems = append(problems, err)
 		}
 	}
-	for _, f := range files.Agents {
-		a := &agentFile{name: f.Name, data: string(f.Data)}
-		if a.Agent, a.invalid = policy.ParseAgent(f.Name, f.Data); a.invalid != nil {
-			a.Agent = &policy.Agent{Enabled: true}
-		}
-		r.agents[strings.TrimSuffix(filepath.Base(f.Name), ".md")] = a
-	}
 	if r.settings != nil {
 		for _, l := range r.settings.Links {
 			if l.Command != nil {
@@ -217,6 +222,19 @@ func parseRules(files ConfigFiles) (*rules, error) {
 		return nil, err
 	}
 	return r, nil
+}
+
+// parseAgents reads the files of agents, by the name of the agent.
+func parseAgents(files []control.File) map[string]*agentFile {
+	out := map[string]*agentFile{}
+	for _, f := range files {
+		a := &agentFile{name: f.Name, data: string(f.Data)}
+		if a.Agent, a.invalid = policy.ParseAgent(f.Name, f.Data); a.invalid != nil {
+			a.Agent = &policy.Agent{Enabled: true}
+		}
+		out[strings.TrimSuffix(filepath.Base(f.Name), ".md")] = a
+	}
+	return out
 }
 
 // safeProgram refuses a program that somebody else could change.
@@ -236,18 +254,15 @@ func safeProgram(path string) error {
 	return nil
 }
 
-// agent finds the file of an agent. A name that differs in case alone is the same
-// one: some file systems say so, and an agent must not be another for the asking.
-func (r *rules) agent(name string) *agentFile {
-	if name == "" {
-		return nil
-	}
-	if a := r.agents[name]; a != nil {
+// findAgent finds the file of an agent. A name that differs in case alone is the
+// same one: some file systems say so, and an agent must not be another for the asking.
+func findAgent(agents map[string]*agentFile, name string) *agentFile {
+	if a := agents[name]; a != nil {
 		return a
 	}
-	for _, key := range slices.Sorted(maps.Keys(r.agents)) {
+	for _, key := range slices.Sorted(maps.Keys(agents)) {
 		if strings.EqualFold(key, name) {
-			return r.agents[key]
+			return agents[key]
 		}
 	}
 	return nil
@@ -258,8 +273,14 @@ func (r *rules) widening(next *rules) []string {
 	out := policy.WideningGuards(r.guards, next.guards)
 	out = append(out, policy.Widening(r.policy, next.policy)...)
 	out = append(out, r.settings.Widening(next.settings)...)
-	for _, name := range slices.Sorted(maps.Keys(r.agents)) {
-		a, b := r.agents[name], next.agents[name]
+	out = append(out, wideningAgents(r.agents, next.agents)...)
+	return append(out, wideningProjects(r.projects, next.projects)...)
+}
+
+func wideningAgents(before, after map[string]*agentFile) []string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(before)) {
+		a, b := before[name], after[name]
 		switch {
 		case b == nil:
 			out = append(out, "the file of agent "+name+" is gone")
@@ -342,11 +363,11 @@ func (a *authorities) allowAlways() bool {
 // compose makes the recorded authority of a session under one state of the files.
 func (s *session) compose(r *rules) *policy.Authority {
 	in := policy.Layers{Session: s.id, Snapshot: s.snap, Policy: r.policy, Guards: r.guards, Caps: s.caps}
-	if a := r.agent(s.agent); a != nil {
+	for _, a := range r.restrictions(s.agent, s.dir.Path) {
 		if a.invalid != nil {
 			in.InvalidScope = a.name
 		} else if a.Permission != nil {
-			in.Frontmatter = []*policy.PolicyFile{a.Permission}
+			in.Frontmatter = append(in.Frontmatter, a.Permission)
 		}
 	}
 	if r.settings != nil {
@@ -379,20 +400,24 @@ func (s *session) under(a *authorities) []*policy.Authority {
 }
 
 // disabled says which file says that an agent may not be started.
-func (a *authorities) disabled(agent string) string {
+func (a *authorities) disabled(s *session) string {
 	for _, r := range a.all() {
-		if f := r.agent(agent); f != nil && !f.Enabled {
-			return f.name
+		for _, f := range r.restrictions(s.agent, s.dir.Path) {
+			if !f.Enabled {
+				return f.name
+			}
 		}
 	}
 	return ""
 }
 
-// invalidAgent names the file of an agent that cannot be read, with why.
-func (a *authorities) invalidAgent(agent string) error {
+// invalidAgent names the file of a session's agent that cannot be read, with why.
+func (a *authorities) invalidAgent(s *session) error {
 	for _, r := range a.all() {
-		if f := r.agent(agent); f != nil && f.invalid != nil {
-			return f.invalid
+		for _, f := range r.restrictions(s.agent, s.dir.Path) {
+			if f.invalid != nil {
+				return f.invalid
+			}
 		}
 	}
 	return nil
@@ -401,7 +426,8 @@ func (a *authorities) invalidAgent(agent string) error {
 // firstRules takes what the front read.
 func (t *tree) firstRules() error {
 	root := t.root
-	r, err := parseRules(ConfigFiles{Policy: root.Policy, Guards: root.Guards, Settings: root.Settings, Agents: root.Agents})
+	// What lies in a project is not the operator's word and comes in no frame.
+	r, err := parseRules(ConfigFiles{Policy: root.Policy, Guards: root.Guards, Settings: root.Settings, Agents: root.Agents, Projects: readProjects(root.Settings)})
 	if err != nil {
 		return err
 	}
@@ -513,6 +539,7 @@ func (t *tree) tellFront() {
 // reload takes changed files: what only restricts at once, what allows more when a
 // human takes it.
 func (t *tree) reload(ctx context.Context, files ConfigFiles) {
+	files = t.projectsNow(files)
 	next, err := parseRules(files)
 	if err == nil {
 		err = t.fitRules(next)
@@ -555,6 +582,37 @@ func (t *tree) reload(ctx context.Context, files ConfigFiles) {
 	}
 	t.tell("the changed configuration allows more: what it takes away counts now, what it adds waits for a human")
 	t.offerPending(ctx)
+}
+
+// projectsNow are the files with those of the trusted projects that count: nothing
+// that their sessions loosened, and nothing new once there was too much of it.
+func (t *tree) projectsNow(files ConfigFiles) ConfigFiles {
+	now := t.rules.Load().newest()
+	changed := slices.ContainsFunc(files.Projects, func(p ProjectFiles) bool {
+		return slices.ContainsFunc(now.files.Projects, func(o ProjectFiles) bool { return o.Dir == p.Dir && !reflect.DeepEqual(o, p) })
+	})
+	if !changed {
+		return files
+	}
+	if t.projectChanges++; t.projectChanges > maxProjectChanges {
+		if t.projectChanges == maxProjectChanges+1 {
+			t.note(audit.Row{Kind: audit.LimitReached, Reason: fmt.Sprintf("the files of trusted projects changed more than %d times: what they say from now on is for the next tree", maxProjectChanges)})
+		}
+		files.Projects = slices.Clone(files.Projects)
+		for i, p := range files.Projects {
+			if j := slices.IndexFunc(now.files.Projects, func(o ProjectFiles) bool { return o.Dir == p.Dir }); j >= 0 {
+				files.Projects[i] = now.files.Projects[j]
+			}
+		}
+		return files
+	}
+	files, kept := now.ratchet(files)
+	for _, dir := range kept {
+		line := "the files of agents in project " + dir + " allow more than before: they may be written by the tree's own sessions, so that this counts from the next tree on"
+		t.note(audit.Row{Kind: audit.ConfigRefused, Reason: line, Details: map[string]any{"generation": t.rules.Load().generation}})
+		t.tell(line)
+	}
+	return files
 }
 
 // fitRules refuses files that a running tree cannot take: an agent's file that

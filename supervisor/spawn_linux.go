@@ -82,7 +82,7 @@ func (t *tree) spawn(ctx context.Context, parent *session, caller *command, conn
 			return res
 		}
 		// The question may have waited while the operator switched the agent off.
-		if file := t.rules.Load().disabled(s.agent); file != "" {
+		if file := t.rules.Load().disabled(s); file != "" {
 			return refused("rule", "agent %s is switched off by %s", s.agent, file)
 		}
 		// What was granted is for the start of the session; its own ceiling and
@@ -152,7 +152,7 @@ func (t *tree) newSession(w *wish, want *control.Spawn, mode policy.Mode, limit 
 	s := &session{id: registry.NewID("s"), agent: want.Agent, parent: parent, adapter: w.adapter, dir: directory(w.dir), commands: map[string]*command{}, ended: make(chan struct{})}
 	var narrowed []string
 	rules := t.rules.Load()
-	if file := rules.disabled(s.agent); file != "" {
+	if file := rules.disabled(s); file != "" {
 		return nil, nil, refused("rule", "agent %s is switched off by %s", s.agent, file), false
 	}
 	if parent == nil {
@@ -183,9 +183,10 @@ func (t *tree) newSession(w *wish, want *control.Spawn, mode policy.Mode, limit 
 	if limit != nil {
 		s.caps = append(s.caps, limit)
 	}
-	if err := rules.invalidAgent(s.agent); err != nil {
+	if err := rules.invalidAgent(s); err != nil {
 		narrowed = append(narrowed, "what agent "+s.agent+" would be allowed is asked, since its file cannot be read: "+err.Error())
 	}
+	narrowed = append(narrowed, t.untrusted(w, s, rules)...)
 	if s.restricted() {
 		if dir := s.snap.Sandbox.Cwd; !s.snap.Open.CanRead(dir) {
 			return nil, nil, failed("directory %s: outside what the session may read", dir), false

@@ -54,14 +54,15 @@ type tree struct {
 	host    sandbox.Host
 	planner sandbox.Planner
 
-	pool       *pool
-	humans     *humans
-	tickets    tickets
-	noise      noise // at the socket of human operations
-	rules      atomic.Pointer[authorities]
-	chained    chained
-	transcript transcript
-	links      linkFolder
+	pool           *pool
+	humans         *humans
+	tickets        tickets
+	noise          noise // at the socket of human operations
+	rules          atomic.Pointer[authorities]
+	chained        chained
+	transcript     transcript
+	projectChanges int // seen by watchConfig alone
+	links          linkFolder
 
 	front     *control.Conn
 	notices   chan string // for its human

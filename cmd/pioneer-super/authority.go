@@ -72,9 +72,11 @@ type composed struct {
 	// asked, and nothing has roots.
 	alone bool
 	// policy, guards, settings and agent are the files, where they count.
-	policy, guards, settings, agent *ruleFile
-	parsed                          *policy.Settings
-	cwd, home                       string
+	policy, guards, settings *ruleFile
+	// agents are the files of the agent: the operator's, then the trusted projects'.
+	agents    []*ruleFile
+	parsed    *policy.Settings
+	cwd, home string
 	// notes say what a reader of an explanation has to know.
 	notes []string
 }
@@ -124,6 +126,9 @@ func compose(r request) (*composed, error) {
 		if r.mode != "" && r.mode != policy.FullAccess {
 			c.notes = append(c.notes, err.Error()+": a session in this mode does not start here")
 		}
+	}
+	if file := filepath.Join(workspace, policy.ProjectAgents, r.agent+".md"); r.agent != "" && workspace != "" && exists(file) && len(c.parsed.Trusted(canonical(c.cwd))) == 0 {
+		c.notes = append(c.notes, file+" is ignored: "+workspace+" is not in trustedProjects of config.jsonc")
 	}
 	c.finish(c.parsed.Input(policy.ResolveInput{Mode: r.mode, Source: source, Workspace: workspace, Cwd: c.cwd}))
 	return c, nil
@@ -181,21 +186,31 @@ func (c *composed) readConfig(dir, agent string) error {
 	if err := checkAgentName(agent); err != nil {
 		return err
 	}
-	file, err := readConfigFile(filepath.Join(dir, "agents", agent+".md"))
+	paths := []string{filepath.Join(dir, "agents", agent+".md")}
+	for _, p := range c.parsed.Trusted(canonical(c.cwd)) {
+		paths = append(paths, filepath.Join(p, policy.ProjectAgents, agent+".md"))
+	}
+	for _, path := range paths {
+		c.readAgent(agent, path)
+	}
+	return nil
+}
+
+func (c *composed) readAgent(agent, path string) {
+	file, err := readConfigFile(path)
 	if err == nil && file.Present {
 		var parsed *policy.Agent
 		if parsed, err = policy.ParseAgent(file.Path, file.data); err == nil && parsed.Permission != nil {
-			c.layers.Frontmatter = []*policy.PolicyFile{parsed.Permission}
+			c.layers.Frontmatter = append(c.layers.Frontmatter, parsed.Permission)
 		}
 	}
-	c.agent = &file
+	c.agents = append(c.agents, &file)
 	if err != nil {
 		c.layers.InvalidScope = file.Path
 		c.notes = append(c.notes, "what would be allowed is asked, since the agent's file cannot be used: "+err.Error())
 	} else if !file.Present {
 		c.notes = append(c.notes, "agent "+agent+" has no file "+file.Path+": nothing restricts it further")
 	}
-	return nil
 }
 
 func checkAgentName(name string) error {

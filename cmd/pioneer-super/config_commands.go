@@ -204,22 +204,25 @@ func checkFiles(dir string) ([]checkedFile, error) {
 		{filepath.Join(dir, "hard-guards.jsonc"), func(n string, d []byte) error { _, err := policy.ParseGuards(n, d); return err }},
 		{filepath.Join(dir, "config.jsonc"), func(n string, d []byte) error { _, err := policy.ParseSettings(n, d); return err }},
 	}
-	agents, err := os.ReadDir(filepath.Join(dir, "agents"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	if len(agents) > maxAgentFiles {
-		return nil, fmt.Errorf("%s: %d files, expected at most %d", filepath.Join(dir, "agents"), len(agents), maxAgentFiles)
-	}
-	for _, a := range agents {
-		if !a.IsDir() && filepath.Ext(a.Name()) == ".md" {
-			readers = append(readers, struct {
-				path string
-				read func(string, []byte) error
-			}{filepath.Join(dir, "agents", a.Name()), func(n string, d []byte) error { _, err := policy.ParseAgent(n, d); return err }})
+	projects, misplaced := trustedFolders(filepath.Join(dir, "config.jsonc"))
+	for _, folder := range append([]string{filepath.Join(dir, "agents")}, projects...) {
+		agents, err := os.ReadDir(folder)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		if len(agents) > maxAgentFiles {
+			return nil, fmt.Errorf("%s: %d files, expected at most %d", folder, len(agents), maxAgentFiles)
+		}
+		for _, a := range agents {
+			if !a.IsDir() && filepath.Ext(a.Name()) == ".md" {
+				readers = append(readers, struct {
+					path string
+					read func(string, []byte) error
+				}{filepath.Join(folder, a.Name()), func(n string, d []byte) error { _, err := policy.ParseAgent(n, d); return err }})
+			}
 		}
 	}
-	out := make([]checkedFile, 0, len(readers)+1)
+	out := misplaced
 	for _, d := range []string{dir, filepath.Join(dir, "agents")} {
 		if p := openToOthers(d, "0700"); p != nil {
 			out = append(out, checkedFile{ruleFile{Path: d, Present: true}, p})
@@ -229,7 +232,9 @@ func checkFiles(dir string) ([]checkedFile, error) {
 		f, err := readConfigFile(r.path)
 		checked := checkedFile{ruleFile: f, Problems: []policy.Problem{}}
 		if err == nil && f.Present {
-			checked.Problems = append(checked.Problems, openToOthers(r.path, "0600")...)
+			if strings.HasPrefix(r.path, dir) { // a project's is whose the project is
+				checked.Problems = append(checked.Problems, openToOthers(r.path, "0600")...)
+			}
 			err = r.read(r.path, f.data)
 		}
 		var problems policy.Problems
@@ -242,6 +247,32 @@ func checkFiles(dir string) ([]checkedFile, error) {
 		out = append(out, checked)
 	}
 	return out, nil
+}
+
+// trustedFolders are the folders of agents of the projects that the settings trust,
+// and the mistakes of the projects: one whose path leads through a link is around no
+// directory in which an agent runs.
+func trustedFolders(settings string) (folders []string, mistakes []checkedFile) {
+	f, err := readConfigFile(settings)
+	if err != nil || !f.Present {
+		return nil, nil
+	}
+	parsed, err := policy.ParseSettings(f.Path, f.data)
+	if err != nil {
+		return nil, nil // it is told with the file
+	}
+	for _, p := range parsed.TrustedProjects {
+		real, err := filepath.EvalSymlinks(p)
+		switch {
+		case err != nil:
+			mistakes = append(mistakes, checkedFile{ruleFile{Path: p}, []policy.Problem{{File: p, What: "the trusted project is not there", Expected: "a folder"}}})
+		case real != p:
+			mistakes = append(mistakes, checkedFile{ruleFile{Path: p}, []policy.Problem{{File: p, What: "the trusted project is reached through a link", Expected: fmt.Sprintf("%q in trustedProjects", real)}}})
+		default:
+			folders = append(folders, filepath.Join(p, policy.ProjectAgents))
+		}
+	}
+	return folders, mistakes
 }
 
 // openToOthers is the mistake of a file of power that others may change. Windows

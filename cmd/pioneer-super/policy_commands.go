@@ -162,9 +162,12 @@ func (c *composed) show() shownAuthority {
 		rules.Rules = append(rules.Rules, l.Policy.Rules...)
 	}
 	add(rules)
-	if c.agent != nil {
-		agent := shownLayer{Layer: "frontmatter", File: c.agent, Note: "can only restrict"}
+	for _, file := range c.agents {
+		agent := shownLayer{Layer: "frontmatter", File: file, Note: "can only restrict"}
 		for _, f := range l.Frontmatter {
+			if f.Name != file.Path {
+				continue
+			}
 			if f.Universal != nil {
 				agent.Rules = append(agent.Rules, *f.Universal)
 			}

@@ -193,6 +193,8 @@ func fieldSchema(file, name string, t reflect.Type) schema {
 		return rootsSchema("^/", words(policy.AccessRead), true)
 	case "write":
 		return rootsSchema("^/", words(policy.AccessWrite), true)
+	case "trustedProjects":
+		return text("^/.*[^/]", "the absolute path of a project whose files of agents count")
 	case "hosts", "denied_hosts":
 		return text(`^[0-9A-Za-z*._:%\[\]-]+$`, `a host such as "example.org", "*.example.org" or either with ":port"`)
 	case "denied_commands", "allowed_families":
