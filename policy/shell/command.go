@@ -669,7 +669,7 @@ func (z *analyzer) call(c call) env {
 	z.resolve(&u, head.val, c)
 	z.spelling(&u, c, head.val, name)
 
-	p := programs[name]
+	p := known().programs[name]
 	if p == nil {
 		z.unknownProgram(&u, c, name)
 	}

@@ -389,7 +389,7 @@ func (z *analyzer) salvageSegment(seg string, seen map[string]bool) {
 		if name := base(words[0]); name != words[0] {
 			z.forms(at, append(literals([]string{name}), ws[1:]...), policy.Deny, "the program's name")
 		}
-		if p := programs[u.head]; p != nil && p.peel != nil {
+		if p := known().programs[u.head]; p != nil && p.peel != nil {
 			z.suffixes(at, ws[1:], policy.Deny, false)
 		}
 	}

@@ -9,13 +9,12 @@ import (
 )
 
 // looks are checks of one program that no table can express.
-var looks = map[string]func(z *analyzer, u *Unit, c call) env{}
-
-func init() {
+func looks() map[string]func(z *analyzer, u *Unit, c call) env {
+	looks := map[string]func(z *analyzer, u *Unit, c call) env{}
 	for _, n := range []string{"cd", "pushd", "popd"} {
 		looks[n] = lookCd
 	}
-	for n, in := range interpreters {
+	for n, in := range interpreters() {
 		if in != nil {
 			looks[n] = func(z *analyzer, u *Unit, c call) env { z.inline(u, in, c); return c.e }
 		}
@@ -107,6 +106,7 @@ func init() {
 			return c.e
 		}
 	}
+	return looks
 }
 
 // lookContainer: what runs in a container is a command as well, and a container

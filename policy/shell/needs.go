@@ -53,7 +53,7 @@ func (z *analyzer) classify(u *Unit, name string, c call) {
 		}
 		return
 	}
-	if p := programs[name]; p != nil && (p.inert || p.builtin || wrapperTable[name] != nil) && u.Resolution != "missing" {
+	if p := known().programs[name]; p != nil && (p.inert || p.builtin || known().wrappers[name] != nil) && u.Resolution != "missing" {
 		if strings.Contains(c.words[0].val, "/") && u.Resolution == "unresolved" && !strings.HasPrefix(c.words[0].val, "/") {
 			u.Class = RunsSessionFiles
 			return

@@ -238,7 +238,7 @@ func (z *analyzer) operands(u *Unit, name string, c call) {
 		"eval", "trap", "kill", "exit", "return", "read", "unset", "shopt":
 		return
 	}
-	if p := programs[name]; p != nil && p.peel != nil && (wrapperTable[name] != nil || name == "command" || name == "builtin" || name == "exec" || shells[name]) && name != "xargs" {
+	if p := known().programs[name]; p != nil && p.peel != nil && (known().wrappers[name] != nil || name == "command" || name == "builtin" || name == "exec" || shells[name]) && name != "xargs" {
 		return // what they run has its own operands
 	}
 	const unproven = 2
@@ -257,7 +257,7 @@ func (z *analyzer) operands(u *Unit, name string, c call) {
 		}
 		ws = rest
 		mode = z.gitMode(rest)
-	} else if globals[name] != nil {
+	} else if known().globals[name] != nil {
 		opts, rest := sub(name, c.words)
 		for _, o := range opts {
 			switch o.name {

@@ -2,6 +2,7 @@ package shell
 
 import (
 	"strings"
+	"sync"
 
 	"github.com/getpioneer/pioneer-super/policy"
 )
@@ -20,12 +21,24 @@ type program struct {
 	inert       bool
 }
 
-// programs is built once; nothing writes to it afterwards.
-var programs map[string]*program
+// tables are what is known of programs. Nothing writes to them once they are made.
+type tables struct {
+	programs map[string]*program
+	wrappers map[string]*wrapper
+	globals  map[string]*grammar
+}
 
-func init() {
-	programs = make(map[string]*program, 512)
-	wrapperTable = wrappers()
+// known makes the tables when they are first asked for: every command is a client of this
+// same program, and most of them never read a shell text.
+var known func() *tables
+
+// The functions in the tables look at the tables again, so that a declaration
+// could not name what makes them.
+func init() { known = sync.OnceValue(makeTables) }
+
+func makeTables() *tables {
+	wrappers, globals := wrappers(), globals()
+	programs := make(map[string]*program, 512)
 	get := func(name string) *program {
 		p := programs[name]
 		if p == nil {
@@ -45,7 +58,7 @@ func init() {
 		p.builtin = true
 		p.transparent = n != "umask" && n != "wait"
 	}
-	for n, w := range wrapperTable {
+	for n, w := range wrappers {
 		get(n).peel = w.through
 	}
 	for _, n := range strings.Fields("timeout nice nohup time stdbuf setsid ionice command builtin exec chrt taskset") {
@@ -85,12 +98,13 @@ func init() {
 	for n, g := range globals {
 		get(n).subcommands = g
 	}
-	for n, g := range guards {
+	for n, g := range guards() {
 		get(n).guard = g
 	}
-	for n, f := range looks {
+	for n, f := range looks() {
 		get(n).look = f
 	}
+	return &tables{programs: programs, wrappers: wrappers, globals: globals}
 }
 
 // inertPrograms never run their operands and execute no option that a guard
@@ -143,9 +157,6 @@ hyperfine socat coreutils caffeinate arch sandbox-exec i386 x86_64 linux32 linux
 // shellStarters start a shell where they are given no command.
 const shellStarters = "su sg newgrp screen tmux batch at chroot nsenter setarch login"
 
-// wrapperTable is filled by init, because its functions look at it again.
-var wrapperTable map[string]*wrapper
-
 func wrappers() map[string]*wrapper {
 	return map[string]*wrapper{
 		"env": {g: grammar{flags: "i0v", values: "uCS", long: longs("ignore-environment null unset= chdir= split-string= debug default-signal? ignore-signal? block-signal? list-signal-handling")},
@@ -182,36 +193,38 @@ func wrappers() map[string]*wrapper {
 }
 
 // globals are the options that a tool takes before its subcommand.
-var globals = map[string]*grammar{
-	"git":       {flags: "pPv", values: "Cc", long: longs("exec-path? git-dir= work-tree= namespace= super-prefix= config-env= attr-source= no-pager paginate no-replace-objects bare literal-pathspecs glob-pathspecs noglob-pathspecs icase-pathspecs no-optional-locks no-lazy-fetch no-advice version help html-path man-path info-path list-cmds=")},
-	"npm":       {flags: "gsdqL", values: "wC", long: longs("prefix= workspace= silent global loglevel= no-color no-audit no-fund userconfig= registry= workspaces include-workspace-root if-present offline prefer-offline yes ignore-scripts production legacy-peer-deps verbose quiet json")},
-	"pnpm":      {flags: "rws", values: "CF", long: longs("dir= filter= recursive workspace-root silent reporter= color no-color stream parallel if-present")},
-	"yarn":      {flags: "s", long: longs("cwd= silent offline no-progress verbose json")},
-	"bun":       {long: longs("cwd= silent bun hot watch filter=")},
-	"docker":    {flags: "Dv", values: "cHl", long: longs("config= context= debug host= log-level= tls tlscacert= tlscert= tlskey= tlsverify version")},
-	"podman":    {flags: "rv", values: "c", long: longs("connection= log-level= remote root= runroot= storage-driver= url= identity= namespace= cgroup-manager=")},
-	"kubectl":   {values: "ns", long: longs("namespace= context= cluster= kubeconfig= server= user= token= as= as-group= request-timeout= cache-dir= certificate-authority= client-certificate= client-key= insecure-skip-tls-verify tls-server-name= v= warnings-as-errors")},
-	"helm":      {values: "n", long: longs("namespace= kube-context= kubeconfig= debug registry-config= repository-cache= repository-config=")},
-	"gh":        {values: "R", long: longs("repo= hostname=")},
-	"cargo":     {flags: "vq", values: "ZC", long: longs("color= config= frozen locked offline quiet verbose manifest-path= list")},
-	"go":        {values: "C", single: true},
-	"systemctl": {flags: "aqlf", values: "tpMHn", long: longs("user system all quiet full no-pager no-block no-legend type= property= output= host= machine= lines= state= now")},
-	"terraform": {single: true, long: longs("chdir= version help")},
-	"tofu":      {single: true, long: longs("chdir= version help")},
-	"aws":       {long: longs("profile= region= output= query= endpoint-url= no-cli-pager no-paginate debug color= no-verify-ssl no-sign-request cli-read-timeout= cli-connect-timeout=")},
-	"uv":        {flags: "qvn", long: longs("directory= project= quiet verbose offline no-cache cache-dir= color= no-config config-file= no-progress native-tls")},
-	"poetry":    {flags: "qvn", values: "CP", long: longs("directory= project= quiet verbose no-interaction ansi no-ansi no-cache no-plugins")},
-	"pip":       {flags: "qv", long: longs("quiet verbose no-input disable-pip-version-check no-color isolated proxy= cache-dir= no-cache-dir require-virtualenv python=")},
-	"pip3":      {flags: "qv", long: longs("quiet verbose no-input disable-pip-version-check no-color isolated proxy= cache-dir= no-cache-dir require-virtualenv python=")},
-	"flux":      {values: "n", long: longs("namespace= context= kubeconfig=")},
-	"gcloud":    {long: longs("project= account= quiet configuration= format= verbosity=")},
-	"apt":       {flags: "qyd", values: "oct", long: longs("quiet? yes assume-yes simulate download-only option= config-file=")},
-	"apt-get":   {flags: "qyd", values: "oct", long: longs("quiet? yes assume-yes simulate download-only option= config-file=")},
+func globals() map[string]*grammar {
+	return map[string]*grammar{
+		"git":       {flags: "pPv", values: "Cc", long: longs("exec-path? git-dir= work-tree= namespace= super-prefix= config-env= attr-source= no-pager paginate no-replace-objects bare literal-pathspecs glob-pathspecs noglob-pathspecs icase-pathspecs no-optional-locks no-lazy-fetch no-advice version help html-path man-path info-path list-cmds=")},
+		"npm":       {flags: "gsdqL", values: "wC", long: longs("prefix= workspace= silent global loglevel= no-color no-audit no-fund userconfig= registry= workspaces include-workspace-root if-present offline prefer-offline yes ignore-scripts production legacy-peer-deps verbose quiet json")},
+		"pnpm":      {flags: "rws", values: "CF", long: longs("dir= filter= recursive workspace-root silent reporter= color no-color stream parallel if-present")},
+		"yarn":      {flags: "s", long: longs("cwd= silent offline no-progress verbose json")},
+		"bun":       {long: longs("cwd= silent bun hot watch filter=")},
+		"docker":    {flags: "Dv", values: "cHl", long: longs("config= context= debug host= log-level= tls tlscacert= tlscert= tlskey= tlsverify version")},
+		"podman":    {flags: "rv", values: "c", long: longs("connection= log-level= remote root= runroot= storage-driver= url= identity= namespace= cgroup-manager=")},
+		"kubectl":   {values: "ns", long: longs("namespace= context= cluster= kubeconfig= server= user= token= as= as-group= request-timeout= cache-dir= certificate-authority= client-certificate= client-key= insecure-skip-tls-verify tls-server-name= v= warnings-as-errors")},
+		"helm":      {values: "n", long: longs("namespace= kube-context= kubeconfig= debug registry-config= repository-cache= repository-config=")},
+		"gh":        {values: "R", long: longs("repo= hostname=")},
+		"cargo":     {flags: "vq", values: "ZC", long: longs("color= config= frozen locked offline quiet verbose manifest-path= list")},
+		"go":        {values: "C", single: true},
+		"systemctl": {flags: "aqlf", values: "tpMHn", long: longs("user system all quiet full no-pager no-block no-legend type= property= output= host= machine= lines= state= now")},
+		"terraform": {single: true, long: longs("chdir= version help")},
+		"tofu":      {single: true, long: longs("chdir= version help")},
+		"aws":       {long: longs("profile= region= output= query= endpoint-url= no-cli-pager no-paginate debug color= no-verify-ssl no-sign-request cli-read-timeout= cli-connect-timeout=")},
+		"uv":        {flags: "qvn", long: longs("directory= project= quiet verbose offline no-cache cache-dir= color= no-config config-file= no-progress native-tls")},
+		"poetry":    {flags: "qvn", values: "CP", long: longs("directory= project= quiet verbose no-interaction ansi no-ansi no-cache no-plugins")},
+		"pip":       {flags: "qv", long: longs("quiet verbose no-input disable-pip-version-check no-color isolated proxy= cache-dir= no-cache-dir require-virtualenv python=")},
+		"pip3":      {flags: "qv", long: longs("quiet verbose no-input disable-pip-version-check no-color isolated proxy= cache-dir= no-cache-dir require-virtualenv python=")},
+		"flux":      {values: "n", long: longs("namespace= context= kubeconfig=")},
+		"gcloud":    {long: longs("project= account= quiet configuration= format= verbosity=")},
+		"apt":       {flags: "qyd", values: "oct", long: longs("quiet? yes assume-yes simulate download-only option= config-file=")},
+		"apt-get":   {flags: "qyd", values: "oct", long: longs("quiet? yes assume-yes simulate download-only option= config-file=")},
+	}
 }
 
 // resolve says which file the command word is.
 func (z *analyzer) resolve(u *Unit, word string, c call) {
-	p := programs[word]
+	p := known().programs[word]
 	switch {
 	case !c.noShell && !c.noFuncs && z.funcs[word]:
 		// Before its definition, and where that was not reached, the name is a
@@ -361,7 +374,7 @@ func (z *analyzer) normalise(u *Unit, c call, p *program) {
 // before it.
 func sub(name string, words []word) (opts []opt, rest []word) {
 	ws := words[1:]
-	g := globals[name]
+	g := known().globals[name]
 	if g == nil {
 		return nil, ws
 	}

@@ -32,7 +32,7 @@ func (u *Unit) Suggest() []Suggestion {
 	if u.Floor != policy.Allow || u.Changeable || len(u.Assigns) > 0 || len(u.Wrappers) > 0 || u.Executed != "" || u.Resolution == "missing" {
 		return out
 	}
-	if p := programs[u.head]; shells[u.head] || p == nil || wrapperTable[u.head] != nil {
+	if p := known().programs[u.head]; shells[u.head] || p == nil || known().wrappers[u.head] != nil {
 		return out
 	}
 	if pattern := policy.SuggestPattern("bash", u.Text); pattern != u.Text && strings.HasSuffix(pattern, "*") {

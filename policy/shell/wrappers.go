@@ -132,7 +132,7 @@ func (z *analyzer) maybe(u *Unit, ws []word, limit policy.Action, why string, un
 		text += " " + normText(ws[1:])
 	}
 	u.Forms = append(u.Forms, Form{Text: text, Cap: limit, Why: why, unnamed: unnamed})
-	p := programs[head]
+	p := known().programs[head]
 	if p == nil || p.subcommands == nil && p.peel == nil && p.look == nil || len(ws) > 200 {
 		return
 	}
@@ -742,7 +742,7 @@ func runnerPeel(subs ...string) func(z *analyzer, at int, c call) {
 			}
 			first = false
 			z.maybe(&z.a.Units[at], ws[i:], limit, "the program that "+z.a.Units[at].head+" runs", false)
-			if p := programs[base(w.val)]; p != nil && p.peel != nil && limit == policy.Deny {
+			if p := known().programs[base(w.val)]; p != nil && p.peel != nil && limit == policy.Deny {
 				// A wrapper or a shell: what it runs is judged as such.
 				z.inner(at, c, ws[i:])
 				return
