@@ -92,16 +92,36 @@ type CommandFacts struct {
 	Record string  `json:"record,omitzero"` // digest of the record that runs
 }
 
+// What proves that no process of a command is left. Any other proof is none: it
+// begins with "unknown" and says what was seen.
+const (
+	// ProofWait: the process above all of them has no child any more (wait(2)).
+	ProofWait = "wait4"
+	// ProofCgroup: the control group that all of them were born in is empty.
+	ProofCgroup = "cgroup"
+	// ProofNothing: no process was ever started.
+	ProofNothing = "nothing ran"
+)
+
 // Exit is how a command or session ended. The zero value is an end of which
 // nothing is known; a status is never invented.
 type Exit struct {
 	Known     bool   `json:"known"`
 	Code      int    `json:"code,omitzero"`   // exit status, when Signal is 0
 	Signal    int    `json:"signal,omitzero"` // the signal that ended it
-	Proof     string `json:"proof,omitzero"`  // of there being no survivor: "wait4", "cgroup", "pidns"
+	Proof     string `json:"proof,omitzero"`  // of there being no survivor; see Proven
 	Survivors int    `json:"survivors,omitzero"`
 	Forced    bool   `json:"forced,omitzero"` // it had to be killed
 	Why       string `json:"why,omitzero"`
+}
+
+// Proven reports whether it was shown that nothing is left.
+func (e Exit) Proven() bool {
+	switch e.Proof {
+	case ProofWait, ProofCgroup, ProofNothing:
+		return e.Survivors == 0
+	}
+	return false
 }
 
 // AskFacts are what is being asked.

@@ -56,6 +56,8 @@ type SessionNode struct {
 	Started int64 `json:"started"`
 	Ended   int64 `json:"ended,omitzero"`
 	Exit    *Exit `json:"exit,omitzero"`
+	// Why it is being stopped, or ended.
+	Why string `json:"why,omitzero"`
 	// Asks are the open ones, oldest first.
 	Asks     []OpenAsk      `json:"asks,omitzero"`
 	Commands []*CommandNode `json:"commands,omitzero"`
@@ -231,9 +233,9 @@ func (s *TreeState) apply(e Event) error {
 	}
 	switch e.Kind {
 	case SessionState:
-		session.State = e.State
+		session.State, session.Why = e.State, e.Reason
 	case SessionEnded:
-		session.State, session.Ended, session.Exit = Ended, e.Time, e.Exit
+		session.State, session.Ended, session.Exit, session.Why = Ended, e.Time, e.Exit, e.Reason
 		for _, ask := range session.Asks {
 			delete(s.asks, ask.ID)
 		}

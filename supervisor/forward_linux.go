@@ -121,7 +121,7 @@ func (f *foreign) Notice(n forwarding.Notice) {
 		return
 	case forwarding.Forged:
 		f.t.note(audit.Row{Kind: audit.AnswerForged, Session: f.s.id, RequestKey: n.ID, Reason: prompt.Visible(n.Reason) + "; the session is stopped"})
-		go f.t.endSession(f.s, "an answer that nobody gave lay in its channel")
+		go f.t.endSession(f.s, ending{why: "an answer that nobody gave lay in its channel", stopped: true})
 		return
 	}
 	f.t.noteNoise(&f.s.noise, audit.Row{Kind: audit.ChannelNotice, Session: f.s.id, RequestKey: n.ID, Reason: string(n.Kind) + ": " + prompt.Visible(n.Reason)})

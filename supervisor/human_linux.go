@@ -7,9 +7,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/getpioneer/pioneer-super/registry"
 	"github.com/getpioneer/pioneer-super/supervisor/audit"
@@ -120,10 +117,11 @@ func (t *tree) serveEndpoint(e *endpoint) {
 			result := t.revoke(m.Request.Grant, proof)
 			conn.Send(control.Message{Result: &result})
 		case m.Request != nil && m.Request.Op == control.OpStop:
-			t.note(audit.Row{Kind: audit.LimitReached, Reason: "stopped by the human (" + string(proof) + ")"})
-			if c := t.leader(); c != nil {
-				c.end(int(unix.SIGTERM), int(stopGrace/time.Millisecond))
-			}
+			// Answers are taken meanwhile; the supervisor waits for it before it ends.
+			t.stops.Go(func() {
+				result := t.stop(m.Request.Target, nil, proof)
+				conn.Send(control.Message{Result: &result})
+			})
 		}
 	}
 }

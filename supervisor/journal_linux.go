@@ -68,6 +68,10 @@ func (t *tree) journalSessionEnd(s *session, e registry.Exit) {
 	t.store.AppendEvent(registry.Event{Kind: registry.SessionEnded, Session: s.id, Reason: e.Why, Exit: &e}, true)
 }
 
+func (t *tree) journalStopping(s *session, why string) {
+	t.store.AppendEvent(registry.Event{Kind: registry.SessionState, Session: s.id, State: registry.Stopping, Reason: why}, false)
+}
+
 func (t *tree) journalCommand(c *command) error {
 	return t.store.AppendEvent(registry.Event{Kind: registry.CommandStarted, Session: c.session.id, Command: c.id, Runs: &registry.CommandFacts{
 		Agent: c.agent, Text: commandLine(c.record), Keeper: process(c.keeper.pid), Record: c.record.Digest(), Leader: registry.Process{PID: c.keeper.stage},

@@ -277,7 +277,7 @@ func (p *pool) clearAfter(k *keeperProcess) (proof string, survivors int) {
 	if left := reaper.Clear(p.known, 5*time.Second); left > 0 {
 		return "unknown: processes of it did not end", left
 	}
-	return "its keeper was lost; no process that it left is there", 0
+	return "unknown: its keeper was lost, and no process that it left was seen", 0
 }
 
 // kill ends a keeper of this tree. It is a child that was not reaped, so that the

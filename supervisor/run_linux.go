@@ -38,7 +38,7 @@ func (t *tree) run(ctx context.Context, w *wish, out outcome, conn *control.Conn
 		w.k.release()
 		t.forget(c)
 		if told {
-			ended := registry.Exit{Proof: "nothing ran", Why: res.Reason}
+			ended := registry.Exit{Proof: registry.ProofNothing, Why: res.Reason}
 			t.note(audit.Row{Kind: audit.CommandEnded, Session: w.s.id, Agent: w.s.agent, Command: c.id, Exit: &ended})
 			t.journalCommandEnd(c, ended)
 		}
@@ -140,7 +140,7 @@ func (t *tree) watch(c *command) {
 			}
 			end = control.Result{Exit: exit, Class: r.Failed.Class, Reason: r.Failed.Reason}
 			answer(end)
-			proof = "nothing ran"
+			proof = registry.ProofNothing
 		case r.Leader != nil:
 			end = control.Result{Exit: r.Leader.Code, Class: control.ClassExited, Leftovers: r.Leader.Left}
 			if r.Leader.Signal != 0 {
@@ -153,7 +153,7 @@ func (t *tree) watch(c *command) {
 			}
 			if c.agent {
 				// An agent's end is its session's: nobody is told before it is over.
-				go c.end(int(sigTERM), int(stopGrace/time.Millisecond))
+				go t.endSession(c.session, ending{why: "its agent ended"})
 				continue
 			}
 			answer(end)
@@ -170,19 +170,21 @@ func (t *tree) watch(c *command) {
 			end = control.Result{Exit: 137, Class: control.ClassFailed, Reason: "the process that kept this command was killed, and the command with it"}
 		}
 	}
-	t.forget(c)
 	ended.Proof, ended.Why = proof, end.Reason
+	t.mu.Lock()
+	c.session.tally.add(ended)
 	if c.agent {
-		t.mu.Lock()
 		c.session.exit = ended
-		t.mu.Unlock()
 	}
+	t.mu.Unlock()
 	row := audit.Row{Kind: audit.CommandEnded, Session: c.session.id, Agent: c.session.agent, Command: c.id, Exit: &ended}
 	if c.startup > 0 {
 		row.Details = map[string]any{"startupMicros": c.startup.Microseconds()}
 	}
 	t.note(row)
 	t.journalCommandEnd(c, ended)
+	// Only now: whoever waits for its end finds it written down.
+	t.forget(c)
 	answer(end)
 }
 

@@ -228,6 +228,8 @@ func (t *tree) handle(ctx context.Context, s *session, caller *command, conn *co
 		return t.decideOnly(ctx, s, caller.role(), r)
 	case control.OpTurn:
 		return t.turn(s, caller, r.Turn)
+	case control.OpStop:
+		return t.stop(r.Target, caller, "")
 	}
 	return failed("%s is no operation for an %s", r.Op, caller.role())
 }

@@ -57,9 +57,13 @@ type session struct {
 	leader   *command
 	jobs     int // that are remembered
 	ending   bool
+	end      ending        // why it ends, from the first who ended it
 	exit     registry.Exit // its agent's
+	tally    tally         // of its commands that are over
 	turn     uint64
 	ended    chan struct{}
+	// stopped is what its end came to, leaves first: fixed when ended is closed.
+	stopped []control.Stopped
 }
 
 // path returns the ids from the root to this session.

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -96,7 +95,7 @@ func (t *tree) spawn(ctx context.Context, parent *session, caller *command, conn
 	kept = true
 	if err := t.begin(s, narrowed); err != nil {
 		k.release()
-		t.close(s, "not started")
+		t.endSession(s, ending{why: "not started", stopped: true})
 		return failed("%v", notWritten(err))
 	}
 	started := make(chan *command, 1)
@@ -107,15 +106,14 @@ func (t *tree) spawn(ctx context.Context, parent *session, caller *command, conn
 		go func() {
 			select {
 			case <-ctx.Done():
-				t.endSession(s, "its client is gone")
+				t.endSession(s, ending{why: "its client is gone", stopped: true})
 			case <-over:
 			}
 		}()
 	}
 	end := t.run(ctx, w, out, conn, started)
-	t.endSession(s, "its agent ended")
-	end.Session = s.id
-	return end
+	t.endSession(s, ending{why: "its agent ended"})
+	return s.result(end)
 }
 
 // wanted reads what a client says about the session that it wants.
@@ -414,86 +412,6 @@ func (t *tree) headline(s *session) []string {
 		line += ", no policy file"
 	}
 	return []string{strength, line}
-}
-
-// endSession ends a session with all its children, leaves first. It returns when
-// no process of it is left; several callers may wait for the same end.
-func (t *tree) endSession(s *session, why string) {
-	t.mu.Lock()
-	if s.ending {
-		t.mu.Unlock()
-		<-s.ended
-		return
-	}
-	s.ending = true
-	children := append([]*session(nil), s.children...)
-	t.mu.Unlock()
-	var wait sync.WaitGroup
-	for _, c := range children {
-		wait.Go(func() { t.endSession(c, "its parent session ended") })
-	}
-	wait.Wait()
-	t.mu.Lock()
-	var commands []*command
-	for _, c := range s.commands {
-		commands = append(commands, c)
-	}
-	t.mu.Unlock()
-	for _, c := range commands {
-		c.end(int(sigTERM), int(stopGrace/time.Millisecond))
-	}
-	late := time.After(stopGrace + 3*time.Second)
-	for _, c := range commands {
-		select {
-		case <-c.over:
-			continue
-		case <-late:
-			// A keeper that does not do its work is ended itself: what it had then
-			// arrives at this process and is killed here.
-			t.pool.kill(c.keeper.pid)
-			<-c.over
-		}
-	}
-	t.close(s, why)
-}
-
-// close takes a session off the books.
-func (t *tree) close(s *session, why string) { s.over.Do(func() { t.closeOnce(s, why) }) }
-
-func (t *tree) closeOnce(s *session, why string) {
-	if s.cancel != nil {
-		s.cancel()
-	}
-	if s.listen != nil {
-		s.listen.Close()
-	}
-	t.tickets.drop(s.id)
-	t.mu.Lock()
-	s.ending = true
-	gone := t.grants.EndSession(s.id)
-	delete(t.sessions, s.id)
-	delete(t.channels, s.channel)
-	t.mu.Unlock()
-	t.endGrants(gone, "its session ended")
-	if s.served != nil {
-		// Its inbox is cleared before anybody is told that it is over: it may lie in
-		// a directory that is not ours.
-		select {
-		case <-s.served:
-		case <-time.After(stopGrace):
-		}
-	}
-	t.closeChannel(s)
-	t.mu.Lock()
-	e := s.exit
-	t.mu.Unlock()
-	e.Why = why
-	t.journalSessionEnd(s, e)
-	t.note(audit.Row{Kind: audit.SessionEnded, Session: s.id, Agent: s.agent, Reason: why, Exit: &e})
-	if s.ctl != "" {
-		os.RemoveAll(filepath.Dir(s.ctl))
-	}
-	close(s.ended)
 }
 
 // serveChannel serves the descriptor that a command got where it may not open

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -69,6 +68,8 @@ type tree struct {
 	ctx       context.Context
 	cancel    context.CancelFunc
 	forwarder *forwarder
+
+	stops sync.WaitGroup // what the human stops just now
 
 	reloading sync.Mutex                  // held while rules are replaced
 	offering  atomic.Pointer[authorities] // about which a human is being asked
@@ -250,6 +251,7 @@ func (t *tree) serve(first *control.Request, files []*os.File) int {
 	cancel()
 	t.shutdown()
 	t.front.Send(control.Message{Result: &result})
+	t.stops.Wait()
 	return 0
 }
 
@@ -290,34 +292,6 @@ func (t *tree) shutdown() {
 	t.log.Close()
 	os.RemoveAll(t.store.RunDir())
 	t.store.Close()
-}
-
-// closeAll takes every session that was cut short off the books, leaves first:
-// its channel in a foreign root is cleared, its end is written.
-func (t *tree) closeAll() {
-	t.mu.Lock()
-	var rest []*session
-	for _, s := range t.sessions {
-		rest = append(rest, s)
-	}
-	t.mu.Unlock()
-	slices.SortFunc(rest, func(a, b *session) int { return b.depth - a.depth })
-	late := time.After(stopGrace)
-	for _, s := range rest {
-		t.mu.Lock()
-		var commands []*command
-		for _, c := range s.commands {
-			commands = append(commands, c)
-		}
-		t.mu.Unlock()
-		for _, c := range commands {
-			select {
-			case <-c.over:
-			case <-late:
-			}
-		}
-		t.close(s, "its tree was ended")
-	}
 }
 
 // note writes an audit line whose failure decides nothing.

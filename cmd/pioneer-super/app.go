@@ -158,10 +158,13 @@ func approveCommand() *cli.Command {
 
 func stopCommand() *cli.Command {
 	return &cli.Command{
-		Name: "stop", Usage: "stop a tree from this terminal, after pairing with the tree's own",
-		UsageText: "pioneer-super stop [--phrase] [TREE]",
-		Flags:     []cli.Flag{&cli.BoolFlag{Name: "phrase", Usage: "prove yourself with the phrase of the tree"}},
-		Action:    func(c *cli.Context) error { return stop(c) },
+		Name: "stop", Usage: "stop a session with all below it, or a tree: from another terminal after pairing with the tree's own, from inside what is below one's own session",
+		UsageText: "pioneer-super stop [--phrase] [--json] [SESSION | TREE]",
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "phrase", Usage: "prove yourself with the phrase of the tree"},
+			&cli.BoolFlag{Name: "json", Usage: "print what it came to as JSON"},
+		},
+		Action: func(c *cli.Context) error { return stop(c) },
 	}
 }
 

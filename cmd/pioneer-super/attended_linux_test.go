@@ -19,6 +19,7 @@ type attendant struct {
 	conn      *control.Conn
 	questions chan control.Question
 	withdrawn chan string
+	results   chan control.Result
 }
 
 // attended starts a tree whose questions the test answers.
@@ -31,7 +32,7 @@ func (l *lab) attended(flags []string, argv ...string) (*running, *attendant) {
 	defer theirs.Close()
 	args := append([]string{"spawn", "--headless", "--approver-fd", "3"}, flags...)
 	r := l.startAs(func(c *exec.Cmd) { c.ExtraFiles = []*os.File{theirs} }, append(append(args, "--"), argv...)...)
-	a := &attendant{t: l.t, questions: make(chan control.Question, 16), withdrawn: make(chan string, 64)}
+	a := &attendant{t: l.t, questions: make(chan control.Question, 16), withdrawn: make(chan string, 64), results: make(chan control.Result, 16)}
 	if a.conn, err = control.FromFile(ours); err != nil {
 		l.t.Fatal(err)
 	}
@@ -50,6 +51,9 @@ func (l *lab) attended(flags []string, argv ...string) (*running, *attendant) {
 			}
 			if m.Withdraw != nil {
 				a.withdrawn <- m.Withdraw.ID
+			}
+			if m.Result != nil {
+				a.results <- *m.Result
 			}
 		}
 	}()

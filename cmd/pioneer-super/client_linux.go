@@ -488,6 +488,7 @@ func leave(r control.Result, statusFD int) error {
 	case control.ClassExited, control.ClassSignaled, control.ClassDecided:
 		return silent(r.Exit)
 	}
+	// A stopped one has its agent's own status; why it was stopped is said beside it.
 	return exit(r.Exit, "%s", visibleLines(r.Reason))
 }
 

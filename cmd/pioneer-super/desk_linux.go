@@ -200,21 +200,3 @@ func approve(c *cli.Context) error {
 		d.take(m)
 	}
 }
-
-func stop(c *cli.Context) error {
-	conn, human, err := humanConn(c, c.Args().First())
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	defer human.Close()
-	if err := conn.Send(control.Message{Request: &control.Request{ID: registry.NewRequestID(), Op: control.OpStop}}); err != nil {
-		return exit(125, "%v", err)
-	}
-	for {
-		var m control.Message
-		if conn.Recv(&m) != nil {
-			return nil
-		}
-	}
-}

@@ -52,7 +52,11 @@ const (
 	ConfigLoaded  Kind = "config_loaded"
 	ConfigRefused Kind = "config_refused"
 
-	// LimitReached: something was refused because there is too much of it.
+	// StopRequested: a session is ended before its agent was done; Reason says on
+	// whose word, Proof what showed a human.
+	StopRequested Kind = "stop_requested"
+	// LimitReached: something was refused, or a session ended, because there is too
+	// much of it.
 	LimitReached Kind = "limit_reached"
 	// LogRecovered: the line before this one is half a line that a crash left.
 	LogRecovered Kind = "log_recovered"
@@ -186,7 +190,7 @@ func (r *Row) Check() error {
 			return fmt.Errorf("row %s without an exit", r.Kind)
 		}
 	case ApprovalRequested, TreeStarted, TreeEnded, SessionStarted, CommandStarted, AnswerRefused, AnswerForged, PeerRefused, ChannelNotice, AuthorizerPassed, UserMessage, TurnMarked,
-		GrantGiven, GrantEnded, ConfigLoaded, ConfigRefused, LimitReached, LogRecovered:
+		GrantGiven, GrantEnded, ConfigLoaded, ConfigRefused, StopRequested, LimitReached, LogRecovered:
 	default:
 		return fmt.Errorf("unknown row %q", r.Kind)
 	}

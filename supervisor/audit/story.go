@@ -80,6 +80,8 @@ func (r *Row) sentence() string {
 		return "the configuration counts" + r.because()
 	case ConfigRefused:
 		return "a changed configuration was refused" + r.because()
+	case StopRequested:
+		return who + " is to be stopped" + r.because()
 	case LimitReached:
 		return who + " reached a limit" + r.because()
 	case LogRecovered:

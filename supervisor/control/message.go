@@ -8,7 +8,7 @@ const Protocol = 1
 
 // Operations of a Request. The first group is for agents and tools, each judged;
 // OpRoot is for the front over the descriptor that it made; the last group needs
-// a proof of the human.
+// a proof of the human, but for OpStop of a session below one's own.
 const (
 	OpSpawn = "spawn"
 	OpExec  = "exec"
@@ -66,6 +66,8 @@ type Request struct {
 	Approve *Approve `json:"approve,omitzero"`
 	Turn    string   `json:"turn,omitempty"`
 	Grant   string   `json:"grant,omitzero"`
+	// Target is the session that OpStop ends with all below it; "" is the root.
+	Target string `json:"target,omitzero"`
 }
 
 // Command is what the client wants to have run.
@@ -213,7 +215,10 @@ const (
 	ClassRefused  = "refused"
 	ClassNotFound = "not_found"
 	ClassFailed   = "failed"
-	ClassDecided  = "decided"
+	// ClassStopped: somebody or a limit ended the session; Reason says who, and
+	// Exit is its agent's own status, never 0.
+	ClassStopped = "stopped"
+	ClassDecided = "decided"
 )
 
 // Result is how a request ended.
@@ -231,6 +236,24 @@ type Result struct {
 	Command string `json:"command,omitempty"`
 	// Leftovers counts what a tool left running in the background.
 	Leftovers int `json:"leftovers,omitempty"`
+	// Stopped are the sessions that OpStop ended, leaves first.
+	Stopped []Stopped `json:"stopped,omitempty"`
+}
+
+// Stopped is what the end of one session came to.
+type Stopped struct {
+	Session string `json:"session"`
+	Agent   string `json:"agent,omitempty"`
+	// Commands are all that it ever ran, its agent among them; Forced those of
+	// which something had to be killed.
+	Commands int `json:"commands"`
+	Forced   int `json:"forced,omitempty"`
+	// Survivors are processes that were seen and did not end.
+	Survivors int `json:"survivors,omitempty"`
+	// Proof is what shows that nothing of it is left: "wait4", "cgroup", "nothing
+	// ran"; else it begins with "unknown", and Proven is false.
+	Proof  string `json:"proof"`
+	Proven bool   `json:"proven"`
 }
 
 // Notice is one line for the client's human.
