@@ -219,11 +219,15 @@ func (t *tree) turnLine(w *wish, v verdict, q *control.Question) {
 	}
 	q.TurnAllowed = true
 	t.offerGrants(w, v, q)
-	if len(t.root.Reach) > 0 && t.unconfined() {
-		q.TurnAllowed = false
+	if t.typedForHuman() {
+		q.TurnAllowed, q.TurnPhrase = false, t.humans.hasPhrase()
 		q.Warnings = append(q.Warnings, "human_channel: reachable ("+strings.Join(t.root.Reach, ", ")+"): an unconfined session could type here for you, so allow for the turn needs the phrase")
 	}
 }
+
+// typedForHuman says that something which a session can reach could type for the
+// human: then what allows more than once needs the phrase.
+func (t *tree) typedForHuman() bool { return len(t.root.Reach) > 0 && t.unconfined() }
 
 // unconfined says whether any session of the tree could reach what the operator
 // can.

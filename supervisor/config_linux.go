@@ -512,9 +512,13 @@ func (t *tree) refuseConfig(err error) {
 	t.tell("the changed configuration is not taken, the rules that were there stay:\n" + err.Error())
 }
 
-// tell says something to the human of the tree's first client. It does not wait: a
-// client that is stopped must not hold the rules that were just changed.
+// tell says something at every human endpoint, and on standard error of the tree's
+// first client. It does not wait: a client that is stopped must not hold the rules
+// that were just changed.
 func (t *tree) tell(text string) {
+	for line := range strings.SplitSeq(text, "\n") {
+		t.humans.notify(prompt.Visible(line), t.front)
+	}
 	select {
 	case t.notices <- text:
 	default:
@@ -575,9 +579,9 @@ func (t *tree) reload(ctx context.Context, files ConfigFiles) {
 	row.Reason = "what it takes away counts; what it allows more waits for a human: " + strings.Join(more[:min(len(more), 10)], "; ")
 	t.note(row)
 	t.install(&authorities{proven: old.proven, pending: next, more: more})
-	if !t.humans.reachable() {
-		t.note(audit.Row{Kind: audit.ConfigRefused, Reason: "it allows more, and nobody can take it: " + strings.Join(more[:min(len(more), 10)], "; "), Details: map[string]any{"generation": old.generation + 1}})
-		t.tell("the changed configuration allows more, and no human can take it here: what it takes away counts, what it adds does not\n" + strings.Join(more[:min(len(more), 10)], "\n"))
+	if !t.canTake() {
+		t.note(audit.Row{Kind: audit.ConfigRefused, Reason: "it allows more, and nobody can take it" + t.whyNot() + ": " + strings.Join(more[:min(len(more), 10)], "; "), Details: map[string]any{"generation": old.generation + 1}})
+		t.tell("the changed configuration allows more, and no human can take it here" + t.whyNot() + ": what it takes away counts, what it adds does not\n" + strings.Join(more[:min(len(more), 10)], "\n"))
 		return
 	}
 	t.tell("the changed configuration allows more: what it takes away counts now, what it adds waits for a human")
@@ -656,11 +660,24 @@ func linkPower(r *rules) map[string]string {
 	return out
 }
 
+// canTake says whether somebody could take a change that allows more.
+func (t *tree) canTake() bool {
+	return t.humans.reachable() && (!t.typedForHuman() || t.humans.hasPhrase())
+}
+
+// whyNot says what a human who is here lacks for it.
+func (t *tree) whyNot() string {
+	if !t.humans.reachable() {
+		return ""
+	}
+	return " (" + strings.Join(t.root.Reach, ", ") + " could type for the human, and no phrase was chosen when the tree was started)"
+}
+
 // offerPending asks a human about what waits, if it is not being asked and nobody
 // said no.
 func (t *tree) offerPending(ctx context.Context) {
 	a := t.rules.Load()
-	if a.pending == nil || a.declined || !t.humans.reachable() || !t.offering.CompareAndSwap(nil, a) {
+	if a.pending == nil || a.declined || !t.canTake() || !t.offering.CompareAndSwap(nil, a) {
 		return
 	}
 	go func() {
@@ -691,8 +708,8 @@ func (t *tree) offerRules(ctx context.Context, a *authorities) {
 		}
 		q.Needs = append(q.Needs, control.Line{Name: "allows more", Text: line})
 	}
-	if len(t.root.Reach) > 0 && t.unconfined() {
-		q.Warnings = append(q.Warnings, "human_channel: reachable ("+strings.Join(t.root.Reach, ", ")+"): an unconfined session could change these files and type here for you")
+	if q.PhraseNeeded = t.typedForHuman(); q.PhraseNeeded {
+		q.Warnings = append(q.Warnings, "human_channel: reachable ("+strings.Join(t.root.Reach, ", ")+"): an unconfined session could change these files and type here for you, so taking it needs the phrase")
 	}
 	said, err := t.humans.ask(ctx, q)
 	if err != nil {
@@ -702,6 +719,9 @@ func (t *tree) offerRules(ctx context.Context, a *authorities) {
 	defer t.reloading.Unlock()
 	if t.rules.Load() != a {
 		return // another state of the files came in between
+	}
+	if said.allows() && !q.PhraseNeeded && t.typedForHuman() {
+		return // an unconfined session came in between: it is asked again
 	}
 	if said.Decision != "allow_once" {
 		t.note(audit.Row{Kind: audit.ConfigRefused, Reason: "a human did not take what it allows more", Proof: string(said.Proof), Details: map[string]any{"generation": a.generation}})

@@ -61,8 +61,10 @@ type endpoint struct {
 	// shown are the questions that it was sent and whose end it was not told,
 	// under humans.mu. wake says that there may be something to send.
 	shown []*question
-	wake  chan struct{}
-	over  chan struct{} // closed when it is detached
+	// notices are lines that it was not sent yet, under humans.mu.
+	notices []string
+	wake    chan struct{}
+	over    chan struct{} // closed when it is detached
 }
 
 // humanAnswer is an answer with the proof of who gave it.
@@ -198,6 +200,11 @@ func (h *humans) feed(e *endpoint) {
 func (h *humans) next(e *endpoint) (control.Message, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if len(e.notices) > 0 {
+		text := e.notices[0]
+		e.notices = e.notices[1:]
+		return control.Message{Notice: &control.Notice{Text: text}}, true
+	}
 	for i, q := range e.shown {
 		if q.done {
 			e.shown = slices.Delete(e.shown, i, i+1)
@@ -214,6 +221,21 @@ func (h *humans) next(e *endpoint) (control.Message, bool) {
 		return control.Message{Question: &shown}, true
 	}
 	return control.Message{}, false
+}
+
+// maxNotices bounds the lines that wait for one endpoint.
+const maxNotices = 64
+
+// notify says a line to every endpoint but that of a connection which was told.
+func (h *humans) notify(text string, told *control.Conn) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for e := range h.endpoints {
+		if e.conn != told && len(e.notices) < maxNotices {
+			e.notices = append(e.notices, text)
+		}
+	}
+	h.wake()
 }
 
 // wake lets every endpoint look for news. Its caller holds mu.
@@ -320,8 +342,30 @@ func (h *humans) answer(e *endpoint, a control.Answer) {
 		h.refused(fmt.Sprintf("answer to %s: %s", a.ID, why))
 		return
 	}
-	q.answered <- humanAnswer{Answer: a, Proof: e.proof}
+	proof := e.proof
+	if q.wide(a) {
+		if len(a.Phrase) == 0 || !h.checkHash(a.Phrase) {
+			h.refused(fmt.Sprintf("answer to %s: it allows more than once where something could type for the human, so that it needs the phrase of the tree", a.ID))
+			// Its dialog is over: it is shown again.
+			e.shown = slices.DeleteFunc(e.shown, func(s *question) bool { return s == q })
+			h.wake()
+			return
+		}
+		proof = ProofPhrase
+	}
+	q.answered <- humanAnswer{Answer: a, Proof: proof}
 	h.close(q, "answered: "+a.Decision)
+}
+
+// wide says that an answer needs the phrase.
+func (q *question) wide(a control.Answer) bool {
+	switch a.Decision {
+	case "allow_once":
+		return q.PhraseNeeded
+	case "allow_for_turn", "allow_always":
+		return !q.TurnAllowed
+	}
+	return false
 }
 
 func (h *humans) unfit(q *question, a control.Answer, e *endpoint) string {
@@ -337,7 +381,7 @@ func (h *humans) unfit(q *question, a control.Answer, e *endpoint) string {
 	switch a.Decision {
 	case "deny", "allow_once", "unavailable":
 	case "allow_for_turn":
-		if q.TurnPattern == "" || !q.TurnAllowed && !(len(a.Phrase) > 0 && h.checkHash(a.Phrase)) {
+		if q.TurnPattern == "" || !q.TurnAllowed && len(a.Phrase) == 0 {
 			return "allow for the turn was not offered"
 		}
 		strong := slices.ContainsFunc(q.Offers, func(o control.Offer) bool { return o.Strong && slices.Contains(a.Offers, o.Key) })
@@ -350,7 +394,7 @@ func (h *humans) unfit(q *question, a control.Answer, e *endpoint) string {
 			return "a grant that is wider than this one command never turns the sandbox off"
 		}
 	case "allow_always":
-		if q.Always == "" || !q.TurnAllowed && !(len(a.Phrase) > 0 && h.checkHash(a.Phrase)) {
+		if q.Always == "" || !q.TurnAllowed && len(a.Phrase) == 0 {
 			return "a rule in the policy was not offered"
 		}
 	default:
@@ -366,6 +410,13 @@ func (h *humans) unfit(q *question, a control.Answer, e *endpoint) string {
 		}
 	}
 	return ""
+}
+
+// hasPhrase says whether a phrase was chosen and can still be given.
+func (h *humans) hasPhrase() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.phrase != nil && h.wrong < maxWrongPhrases
 }
 
 // phraseProves compares a phrase; three wrong ones lock this way for the tree.

@@ -202,6 +202,54 @@ func TestTurnNeedsItsOfferOrThePhrase(t *testing.T) {
 	}
 }
 
+// TestAnAllowThatNeedsThePhrase: without it the question stays open, and is shown
+// again where its dialog was closed by a wrong one.
+func TestAnAllowThatNeedsThePhrase(t *testing.T) {
+	phrase := HashPhrase("t1", "open sesame")
+	r := newRoom(t, phrase)
+	d := r.seat(ProofTerminal)
+	q := plain
+	q.PhraseNeeded = true
+	asked := r.ask(t.Context(), q)
+	d.next()
+	for _, a := range []control.Answer{
+		{ID: "q1", Digest: "d1", Decision: "allow_once"},
+		{ID: "q1", Digest: "d1", Decision: "allow_once", Phrase: HashPhrase("t2", "open sesame")},
+	} {
+		r.h.answer(d.e, a)
+		open(t, asked)
+		if m := d.next(); m.Question == nil || m.Question.ID != "q1" {
+			t.Fatalf("after an answer without the phrase: %+v", m)
+		}
+	}
+	r.h.answer(d.e, control.Answer{ID: "q1", Digest: "d1", Decision: "allow_once", Phrase: phrase})
+	if a := result(t, asked); a.err != nil || a.Decision != "allow_once" || a.Proof != ProofPhrase {
+		t.Fatalf("with the phrase: %+v", a)
+	}
+	// A denial needs nothing.
+	q.ID, q.Digest = "q2", "d2"
+	asked = r.ask(t.Context(), q)
+	for m := d.next(); m.Question == nil; m = d.next() {
+	}
+	r.h.answer(d.e, control.Answer{ID: "q2", Digest: "d2", Decision: "deny"})
+	if a := result(t, asked); a.err != nil || a.Decision != "deny" || a.Proof != ProofTerminal {
+		t.Fatalf("a denial: %+v", a)
+	}
+}
+
+func TestNoticesReachEveryEndpointButOne(t *testing.T) {
+	r := newRoom(t, nil)
+	first, second := r.seat(ProofTerminal), r.seat(ProofPaired)
+	r.h.notify("changed", first.e.conn)
+	if m := second.next(); m.Notice == nil || m.Notice.Text != "changed" {
+		t.Errorf("the second was told %+v", m)
+	}
+	r.ask(t.Context(), plain)
+	if m := first.next(); m.Question == nil {
+		t.Errorf("the first was told %+v", m)
+	}
+}
+
 func TestThreeWrongPhrasesLock(t *testing.T) {
 	right := HashPhrase("t1", "open sesame")
 	r := newRoom(t, right)

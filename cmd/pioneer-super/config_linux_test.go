@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/getpioneer/pioneer-super/integration/testenv"
 	"github.com/getpioneer/pioneer-super/supervisor/audit"
 	"github.com/getpioneer/pioneer-super/supervisor/control"
 )
@@ -236,4 +237,92 @@ func TestReloadWithoutAHuman(t *testing.T) {
 	}
 	l.give("stop", "")
 	r.wait(t, 10*time.Second)
+}
+
+// TestReloadWhereSomethingCouldType: an unconfined session that changes the policy and
+// types "y" in a multiplexer gains nothing. The phrase takes the change, and where none
+// was chosen nothing does.
+func TestReloadWhereSomethingCouldType(t *testing.T) {
+	testenv.Need(t, "pty")
+	const before, after = `{"permission": {"tool": {"a": "deny", "b": "allow"}}}`, `{"permission": {"tool": {"a": "allow", "b": "deny"}}}`
+	t.Run("with a phrase", func(t *testing.T) {
+		l := newLab(t)
+		l.extra = []string{"TMUX=/nowhere/socket,1,0"}
+		l.configure("policy.jsonc", before)
+		l.script("agent.sh", "touch up\n"+station)
+		front := l.console("spawn", "--phrase", "--", "sh", "agent.sh")
+		front.Shows(t, patience, "phrase for this tree")
+		front.Type(t, "sesieahoex\r")
+		l.up("up")
+		a := &asks{l: l}
+		l.configure("policy.jsonc", after)
+		front.Shows(t, patience, "take the changed configuration")
+		// A key that comes too early does not count, and is given again.
+		take := func(phrase string, done func() bool) {
+			t.Helper()
+			const entry = "phrase of this tree"
+			before := strings.Count(front.Transcript(), entry)
+			until := func(key string, ok func() bool) {
+				t.Helper()
+				for deadline := time.Now().Add(2 * patience); !ok(); {
+					if time.Now().After(deadline) {
+						t.Fatalf("no key %q is taken:\n%s", key, front.Transcript())
+					}
+					press(t, front, key)
+					for range 100 {
+						if !ok() {
+							time.Sleep(20 * time.Millisecond)
+						}
+					}
+				}
+			}
+			until("y", func() bool { return strings.Count(front.Transcript(), entry) > before })
+			front.Type(t, "\x15") // a second y, if there was one
+			for _, r := range phrase {
+				front.Type(t, string(r))
+				time.Sleep(30 * time.Millisecond)
+			}
+			until("\r", done)
+		}
+		refused := func() bool { return len(l.rowsOf(audit.AnswerRefused)) > 0 }
+		take("xoxo", refused)
+		if got := a.answers("tool|a", "tool|b"); got != "10 10" {
+			t.Errorf("after a y: %s", got)
+		}
+		take("sesieahoex", func() bool {
+			for _, row := range l.rowsOf(audit.ConfigLoaded) {
+				if strings.Contains(row.Reason, "a human took it") && row.Proof == "phrase" {
+					return true
+				}
+			}
+			return false
+		})
+		if got := a.answers("tool|a", "tool|b"); got != "0 10" {
+			t.Errorf("after the phrase: %s", got)
+		}
+		if strings.Contains(front.Transcript(), "sesieahoex") {
+			t.Error("the phrase was shown")
+		}
+		l.give("stop", "")
+		front.Status(t, patience)
+	})
+	t.Run("without one", func(t *testing.T) {
+		l := newLab(t)
+		l.extra = []string{"TMUX=/nowhere/socket,1,0"}
+		l.configure("policy.jsonc", before)
+		l.script("agent.sh", station)
+		r, human := l.attended(nil, "sh", "agent.sh")
+		a := &asks{l: l}
+		if got := a.answers("tool|a", "tool|b"); got != "10 0" {
+			t.Fatalf("at the start: %s", got)
+		}
+		l.configure("policy.jsonc", after)
+		l.row(audit.ConfigRefused, "tmux could type for the human, and no phrase was chosen")
+		if got := a.answers("tool|a", "tool|b"); got != "10 10" {
+			t.Errorf("after the change: %s", got)
+		}
+		human.quiet("nobody can take it")
+		l.give("stop", "")
+		r.wait(t, patience)
+	})
 }

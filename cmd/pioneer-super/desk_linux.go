@@ -8,8 +8,6 @@ import (
 	"slices"
 	"sync"
 
-	"golang.org/x/term"
-
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
@@ -25,6 +23,7 @@ import (
 type desk struct {
 	human *terminal.Human
 	conn  *control.Conn
+	tree  string
 
 	mu   sync.Mutex
 	seq  int
@@ -36,8 +35,8 @@ type shownQuestion struct {
 	cancel context.CancelFunc
 }
 
-func newDesk(human *terminal.Human, conn *control.Conn) *desk {
-	return &desk{human: human, conn: conn}
+func newDesk(human *terminal.Human, conn *control.Conn, tree string) *desk {
+	return &desk{human: human, conn: conn, tree: tree}
 }
 
 // take gets a question or a withdrawal from the supervisor.
@@ -86,7 +85,11 @@ func (d *desk) serve(ctx context.Context, q *shownQuestion, seq int) {
 		d.conn.Send(control.Message{Answer: &control.Answer{ID: q.ID, Digest: q.Digest, Decision: "unavailable", Reason: err.Error()}})
 		return
 	}
-	d.conn.Send(control.Message{Answer: given(q.Question, a)})
+	answer := given(q.Question, a)
+	if a.Phrase != "" {
+		answer.Phrase = supervisor.HashPhrase(d.tree, a.Phrase)
+	}
+	d.conn.Send(control.Message{Answer: answer})
 }
 
 // shown turns the supervisor's question into the terminal's.
@@ -94,7 +97,7 @@ func shown(q control.Question, seq int) terminal.Question {
 	out := terminal.Question{
 		ID: q.ID, Seq: seq, Session: q.Session, Agent: q.Agent, Chain: q.Chain, Tool: q.Tool, Command: q.Command, Executed: q.Executed,
 		Directory: q.Dir, Reason: q.Reason, Rule: q.Rule, Strength: q.Strength, Class: q.Class, Environment: q.Environment,
-		TurnPattern: q.TurnPattern, TurnAllowed: q.TurnAllowed, Warnings: q.Warnings, Code: q.Code,
+		TurnPattern: q.TurnPattern, TurnAllowed: q.TurnAllowed, TurnPhrase: q.TurnPhrase, AllowPhrase: q.PhraseNeeded, Warnings: q.Warnings, Code: q.Code,
 		GrantPattern: q.Pattern, TreeAllowed: q.TreeAllowed, Always: q.Always,
 	}
 	for _, n := range q.Needs {
@@ -124,58 +127,56 @@ func given(q control.Question, a terminal.Answer) *control.Answer {
 
 // humanConn connects to a tree's socket for human operations and proves who is
 // here: by the phrase, or by a code that is typed in the tree's own terminal.
-func humanConn(c *cli.Context, name string) (*control.Conn, *terminal.Human, error) {
+func humanConn(c *cli.Context, name string) (conn *control.Conn, human *terminal.Human, id string, err error) {
 	places, err := findPlaces()
 	if err != nil {
-		return nil, nil, exit(125, "%v", err)
+		return nil, nil, "", exit(125, "%v", err)
 	}
 	tree, err := namedTree(places, name, true)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, "", err
 	}
 	defer tree.Close()
 	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
 	if err != nil {
-		return nil, nil, exit(125, "this needs a terminal: %v", err)
+		return nil, nil, "", exit(125, "this needs a terminal: %v", err)
 	}
-	conn, err := control.Dial(humanSocket(tree))
+	conn, err = control.Dial(humanSocket(tree))
 	if err == nil {
 		conn, err = greet(conn)
 	}
 	if err != nil {
-		return nil, nil, exit(125, "tree %s: %v", tree.ID(), err)
+		return nil, nil, "", exit(125, "tree %s: %v", tree.ID(), err)
 	}
 	// From here on nobody looks into this process: what is typed in it proves the
 	// human. Before, the supervisor had to look where it lives.
 	unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 	request := &control.Request{ID: registry.NewRequestID(), Op: control.OpApprove, Approve: &control.Approve{}}
 	if c.Bool("phrase") {
-		fmt.Fprint(tty, "phrase of "+tree.ID()+" (not shown): ")
-		phrase, err := term.ReadPassword(int(tty.Fd()))
-		fmt.Fprintln(tty)
+		phrase, err := readPhrase(tty, "phrase of "+tree.ID()+" (not shown): ")
 		if err != nil {
-			return nil, nil, exit(125, "phrase: %v", err)
+			return nil, nil, "", exit(125, "phrase: %v", err)
 		}
 		request.Approve.Phrase = supervisor.HashPhrase(tree.ID(), string(phrase))
 	}
 	if err := conn.Send(control.Message{Request: request}); err != nil {
-		return nil, nil, exit(125, "%v", err)
+		return nil, nil, "", exit(125, "%v", err)
 	}
 	for {
 		var m control.Message
 		if err := conn.Recv(&m); err != nil {
-			return nil, nil, exit(125, "tree %s: %v", tree.ID(), err)
+			return nil, nil, "", exit(125, "tree %s: %v", tree.ID(), err)
 		}
 		switch {
 		case m.Result != nil:
-			return nil, nil, exit(m.Result.Exit, "%s", prompt.Visible(m.Result.Reason))
+			return nil, nil, "", exit(m.Result.Exit, "%s", prompt.Visible(m.Result.Reason))
 		case m.Notice != nil && m.Notice.Text == "paired":
 			human, err := terminal.Open(tty)
 			if err != nil {
 				conn.Close()
-				return nil, nil, exit(125, "%v", err)
+				return nil, nil, "", exit(125, "%v", err)
 			}
-			return conn, human, nil
+			return conn, human, tree.ID(), nil
 		case m.Notice != nil:
 			fmt.Fprintf(tty, "type this in the terminal of the tree %s: %s\n", tree.ID(), prompt.Visible(m.Notice.Text))
 		}
@@ -183,19 +184,22 @@ func humanConn(c *cli.Context, name string) (*control.Conn, *terminal.Human, err
 }
 
 func approve(c *cli.Context) error {
-	conn, human, err := humanConn(c, c.Args().First())
+	conn, human, tree, err := humanConn(c, c.Args().First())
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
 	defer human.Close()
 	human.Notice("this terminal now answers; Ctrl-C ends it")
-	d := newDesk(human, conn)
+	d := newDesk(human, conn, tree)
 	for {
 		var m control.Message
 		if err := conn.Recv(&m); err != nil {
 			human.Notice("the tree has ended")
 			return nil
+		}
+		if m.Notice != nil {
+			human.Notice(m.Notice.Text)
 		}
 		d.take(m)
 	}

@@ -180,7 +180,7 @@ func front(c *cli.Context, places registry.Places, request *control.Request) err
 	}
 	cl := &client{conn: conn, human: human}
 	if human != nil {
-		desk := newDesk(human, conn)
+		desk := newDesk(human, conn, root.Tree)
 		cl.questions = desk.take
 		human.SetHooks(terminal.Hooks{Stop: func() { cl.stop(int(unix.SIGTERM)) }, Waiting: desk.waiting})
 	}
@@ -288,9 +288,7 @@ func choosePhrase(tree string) ([]byte, error) {
 		return nil, err
 	}
 	defer tty.Close()
-	fmt.Fprint(tty, "phrase for this tree (not shown): ")
-	phrase, err := term.ReadPassword(int(tty.Fd()))
-	fmt.Fprintln(tty)
+	phrase, err := readPhrase(tty, "phrase for this tree (not shown): ")
 	if err != nil {
 		return nil, err
 	}
@@ -298,6 +296,26 @@ func choosePhrase(tree string) ([]byte, error) {
 		return nil, errors.New("expected at least 4 characters")
 	}
 	return supervisor.HashPhrase(tree, string(phrase)), nil
+}
+
+// readPhrase asks for a line that is not shown. The terminal shows nothing from
+// before it asks: whoever types fast does not show the beginning.
+func readPhrase(tty *os.File, ask string) ([]byte, error) {
+	fd := int(tty.Fd())
+	state, err := unix.IoctlGetTermios(fd, unix.TCGETS)
+	if err != nil {
+		return nil, os.NewSyscallError("ioctl", err)
+	}
+	defer unix.IoctlSetTermios(fd, unix.TCSETS, state)
+	silent := *state
+	silent.Lflag &^= unix.ECHO
+	if err := unix.IoctlSetTermios(fd, unix.TCSETS, &silent); err != nil {
+		return nil, os.NewSyscallError("ioctl", err)
+	}
+	fmt.Fprint(tty, ask)
+	phrase, err := term.ReadPassword(fd)
+	fmt.Fprintln(tty)
+	return phrase, err
 }
 
 // reach lists what could type into this terminal, or act for this user, on

@@ -51,12 +51,18 @@ func newLab(t testing.TB) *lab {
 	return l
 }
 
+// reaching are variables through which something could type for the human: what is
+// offered depends on them.
+var reaching = map[string]bool{
+	"TMUX": true, "STY": true, "ZELLIJ": true, "KITTY_LISTEN_ON": true, "WEZTERM_UNIX_SOCKET": true, "DBUS_SESSION_BUS_ADDRESS": true, "DISPLAY": true, "WAYLAND_DISPLAY": true,
+}
+
 // env is what a client of this lab gets: the operator's, with places of its own.
 func (l *lab) env() []string {
 	var out []string
 	for _, e := range os.Environ() {
 		name, _, _ := strings.Cut(e, "=")
-		if strings.HasPrefix(name, "PIONEER_SUPER_") || strings.HasPrefix(name, "PI_") || strings.HasPrefix(name, "XDG_") || name == "CI" || name == "TMUX" {
+		if strings.HasPrefix(name, "PIONEER_SUPER_") || strings.HasPrefix(name, "PI_") || strings.HasPrefix(name, "XDG_") || name == "CI" || reaching[name] {
 			continue
 		}
 		out = append(out, e)

@@ -15,7 +15,7 @@ func revokeGrant(c *cli.Context) error {
 	if n := c.Args().Len(); n < 1 || n > 2 {
 		return exit(2, "grants revoke: expected GRANT, and perhaps TREE; grants list shows them")
 	}
-	conn, human, err := humanConn(c, c.Args().Get(1))
+	conn, human, _, err := humanConn(c, c.Args().Get(1))
 	if err != nil {
 		return err
 	}

@@ -48,7 +48,7 @@ func stopFromOutside(c *cli.Context, places registry.Places) error {
 	if err != nil {
 		return err
 	}
-	conn, human, err := humanConn(c, id)
+	conn, human, _, err := humanConn(c, id)
 	if err != nil {
 		return err
 	}

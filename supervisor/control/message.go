@@ -314,6 +314,10 @@ type Question struct {
 	TreeAllowed bool     `json:"treeAllowed,omitzero"`
 	Always      string   `json:"always,omitzero"`
 	Warnings    []string `json:"warnings,omitempty"`
+	// PhraseNeeded says that only an answer with the phrase of the tree allows it,
+	// TurnPhrase that one may allow for the turn although TurnAllowed is false.
+	PhraseNeeded bool `json:"phraseNeeded,omitzero"`
+	TurnPhrase   bool `json:"turnPhrase,omitzero"`
 	// Pairing says that the answer is a code that another terminal shows.
 	Pairing bool `json:"pairing,omitempty"`
 	// Code is what has to be typed; it is sent to the tree's own terminal alone,

@@ -44,6 +44,7 @@ const (
 	typeWord
 	typeReason
 	typeCode
+	typePhrase
 )
 
 // dialog is one question on the screen. It is a state machine over bytes and
@@ -148,6 +149,7 @@ const (
 	noAnswer  = "Enter answers nothing: see the keys"
 	noWord    = "another word: nothing was allowed"
 	noWords   = "too many wrong words: y, n or r"
+	noPhrase  = "no phrase: nothing was allowed"
 	noTurn    = "the turn is not offered here"
 	noChange  = "this line cannot be changed here"
 )
@@ -294,7 +296,7 @@ func (d *dialog) edit(r rune, apart bool) {
 			return
 		}
 		limit := maxReason
-		if d.entry != typeReason {
+		if d.entry != typeReason && d.entry != typePhrase {
 			limit = 64
 		}
 		if len(d.text) < limit {
@@ -322,6 +324,18 @@ func (d *dialog) enter() {
 			return
 		}
 		d.flip(d.wordFor, true)
+	case typePhrase:
+		d.text, d.entry = d.text[:0], menu
+		switch {
+		case text == "":
+			d.message = noPhrase
+			return
+		case keeps(d.wordFor):
+			d.keep(d.wordFor)
+		default:
+			d.allow(AllowOnce)
+		}
+		d.result.Phrase = text
 	case typeCode:
 		d.text = d.text[:0]
 		if !d.seenAll() {
@@ -362,15 +376,18 @@ func (d *dialog) press(r rune) {
 			d.message = d.unseen()
 			return
 		}
-		if r == 'y' {
+		switch {
+		case r == 'y' && d.q.AllowPhrase:
+			d.askPhrase(r)
+		case r == 'y':
 			d.allow(AllowOnce)
-			return
-		}
-		if !d.q.TurnAllowed || !d.q.offers(r) {
+		case !d.q.keeping() || !d.q.offers(r):
 			d.message = noTurn
-			return
+		case d.q.TurnAllowed:
+			d.askWord(r)
+		default:
+			d.askPhrase(r)
 		}
-		d.askWord(r)
 	case 'n':
 		d.deny("")
 	case 'r':
@@ -437,6 +454,12 @@ func (d *dialog) askWord(purpose rune) {
 	d.word = pickWord(d.word)
 	d.wordFor = purpose
 	d.entry, d.text = typeWord, d.text[:0]
+}
+
+// askPhrase lets the phrase of the tree be typed.
+func (d *dialog) askPhrase(purpose rune) {
+	d.wordFor = purpose
+	d.entry, d.text = typePhrase, d.text[:0]
 }
 
 // flip changes a line of the grant vector. Its new text has to be seen.
@@ -517,7 +540,7 @@ func (d *dialog) tick(now time.Time) {
 func (d *dialog) escape() {
 	d.redraw = true
 	switch d.entry {
-	case typeWord, typeReason:
+	case typeWord, typeReason, typePhrase:
 		d.entry, d.text, d.message = menu, d.text[:0], ""
 	case typeCode:
 		d.text = d.text[:0]
@@ -657,7 +680,7 @@ func (d *dialog) keys(cols int) []string {
 	switch d.entry {
 	case typeReason:
 		return []string{"Enter denies with this", "Esc back", "Ctrl-C denies"}
-	case typeWord:
+	case typeWord, typePhrase:
 		return []string{"Enter confirms", "Esc back", "Ctrl-C denies"}
 	case typeCode:
 		return []string{"Enter pairs", "Ctrl-C denies", pick("arrows scroll", "arrows")}
@@ -671,7 +694,7 @@ func (d *dialog) keys(cols int) []string {
 		once, turn = pick("(y after the end)", "(y)"), pick("(t after the end)", "(t)")
 	}
 	keys := []string{once}
-	if d.q.TurnAllowed {
+	if d.q.keeping() {
 		keys = append(keys, turn)
 		if d.q.GrantPattern != "" {
 			keys = append(keys, pick("m allow more like it for this turn", "m more"))
@@ -719,6 +742,11 @@ func (d *dialog) prompt(cols int, scrolls, roomy bool, shown, total int) row {
 		text = head
 	case typeReason:
 		text = " reason: "
+	case typePhrase:
+		text = " phrase of this tree (not shown): "
+		if columns(text) > cols-4 {
+			text = " phrase: "
+		}
 	case typeCode:
 		text = " code from the other terminal: "
 		if columns(text) > cols-12 {
@@ -733,6 +761,9 @@ func (d *dialog) prompt(cols int, scrolls, roomy bool, shown, total int) row {
 			}
 		}
 		typed, _ := reveal(string(d.text), revealing{ascii: d.ascii})
+		if d.entry == typePhrase {
+			typed = ""
+		}
 		for columns(text)+columns(typed) > cols-2 && typed != "" {
 			_, size := utf8.DecodeRuneInString(typed)
 			typed = typed[size:]

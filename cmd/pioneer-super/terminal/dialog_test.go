@@ -103,6 +103,39 @@ func (p *player) typeWord() *player {
 
 func ask() Question { return questions()["push"] }
 
+// TestPhrase: where an answer needs it, no key alone allows, and what is typed is not
+// on the screen.
+func TestPhrase(t *testing.T) {
+	q := ask()
+	q.AllowPhrase = true
+	p := newPlayer(t, q).ready().press("y")
+	if p.d.done {
+		t.Fatal("y alone allows")
+	}
+	if frame := p.slowly("secret7", 60*time.Millisecond).frame(); strings.Contains(frame, "secret7") || strings.Contains(frame, "7_") || !strings.Contains(frame, "phrase") {
+		t.Errorf("shown:\n%s", frame)
+	}
+	p.send("\r").pass(200 * time.Millisecond)
+	if !p.d.done || p.d.result.Decision != AllowOnce || p.d.result.Phrase != "secret7" {
+		t.Errorf("answered %+v", p.d.result)
+	}
+	if p := newPlayer(t, q).ready().press("y").send("\r").pass(200 * time.Millisecond); p.d.done {
+		t.Error("no phrase at all allows")
+	}
+	q = ask()
+	q.TurnAllowed, q.TurnPhrase = false, true
+	if frame := newPlayer(t, q).ready().frame(); !strings.Contains(frame, "allow for this turn") {
+		t.Errorf("the turn is not offered:\n%s", frame)
+	}
+	p = newPlayer(t, q).ready().press("t").slowly("secret7", 60*time.Millisecond).send("\r").pass(200 * time.Millisecond)
+	if !p.d.done || p.d.result.Decision != AllowForTurn || p.d.result.Phrase != "secret7" {
+		t.Errorf("answered %+v", p.d.result)
+	}
+	if p := newPlayer(t, q).ready().press("y"); !p.d.done || p.d.result.Decision != AllowOnce || p.d.result.Phrase != "" {
+		t.Errorf("answered %+v", p.d.result)
+	}
+}
+
 func TestKeysDecide(t *testing.T) {
 	for _, c := range []struct {
 		keys     string

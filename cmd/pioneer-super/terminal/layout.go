@@ -244,7 +244,7 @@ func (p *page) fields(strengthCut bool) []field {
 	for _, t := range q.Offer {
 		out = append(out, p.toggle(t))
 	}
-	if q.TurnAllowed {
+	if q.keeping() {
 		add(field{label: "turn", text: "t would also allow " + pattern, rank: rankHigh, must: true, whole: true})
 		if q.GrantPattern != "" {
 			add(field{label: "turn", text: "m would also allow " + wider + " for this turn", rank: rankHigh, must: true, whole: true})

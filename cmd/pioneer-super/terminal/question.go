@@ -116,6 +116,10 @@ type Question struct {
 	GrantPattern string
 	TreeAllowed  bool
 	Always       string
+	// AllowPhrase says that y needs the phrase of the tree, TurnPhrase that what
+	// TurnAllowed does not offer may be had with it. What is typed is never drawn.
+	AllowPhrase bool
+	TurnPhrase  bool
 	// Code, if set, makes this a pairing: the person types the code that
 	// another terminal shows, and nothing else allows. It is never drawn here.
 	Code string
@@ -142,10 +146,15 @@ type Answer struct {
 	Toggles map[rune]bool
 	// Code is what was typed in a pairing, equal to Question.Code.
 	Code string
+	// Phrase is what was typed where the answer needs it.
+	Phrase string
 }
 
 // reservedKeys are the keys that a dialog uses itself.
 const reservedKeys = "ytmTMAnrvljkbgGqQ"
+
+// keeping says whether an allow that outlives the question is offered.
+func (q *Question) keeping() bool { return q.TurnAllowed || q.TurnPhrase }
 
 func (q *Question) validate() error {
 	bad := func(field, format string, args ...any) error {
@@ -204,7 +213,7 @@ func (q *Question) validate() error {
 	if q.Expires < 0 {
 		return bad("Expires", "%v is over already", q.Expires)
 	}
-	if q.TurnAllowed && q.TurnPattern == "" {
+	if q.keeping() && q.TurnPattern == "" {
 		return bad("TurnPattern", "empty, but an allow for the turn must show what it covers")
 	}
 	seen := map[rune]bool{}

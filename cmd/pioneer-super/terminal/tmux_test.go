@@ -312,6 +312,7 @@ func TestLinesAgent(t *testing.T) {
 	p := newPane(t, 80, 24)
 	p.start(`relayask:stty raw -echo; printf "\033[2J\033[H"; for i in 1 2 3; do printf "line $i\r\n"; done; ` +
 		`printf "\033[32;1m> input\033[5G"; cat >/dev/null`)
+	p.wait("line 3") // the command that was typed has "> input" as well
 	p.wait("> input")
 	const cursor = "#{cursor_x},#{cursor_y} #{alternate_on}"
 	before, at := p.tmux("capture-pane", "-p", "-e"), p.tmux("display", "-p", cursor)
