@@ -111,8 +111,6 @@ func findTree(places registry.Places) (*control.Conn, error) {
 	return nil, fmt.Errorf("the tree %s lives but cannot be reached (%w); a program in between may have closed the descriptor", id, errors.Join(tried...))
 }
 
-func exists(path string) bool { _, err := os.Lstat(path); return err == nil }
-
 func openChannel(n int) (*control.Conn, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(n, &st); err != nil {

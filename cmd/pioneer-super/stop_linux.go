@@ -173,10 +173,3 @@ func stoppedLine(s control.Stopped) string {
 	}
 	return line
 }
-
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
-}

@@ -240,3 +240,13 @@ func legible(s string) string {
 	}
 	return strings.Join(lines, "\n")
 }
+
+// exists says whether something is there, a dangling link too.
+func exists(path string) bool { _, err := os.Lstat(path); return err == nil }
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
