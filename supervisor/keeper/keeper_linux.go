@@ -214,11 +214,16 @@ func (k *keeper) lost(deaths <-chan death) int {
 			}
 		}
 	}()
-	for reaper.Clear(nil, time.Minute) > 0 {
+	for {
+		reaper.Clear(nil, time.Second)
+		select {
+		case <-reaped:
+			k.writeExit("supervisor lost")
+			return 0
+		case <-time.After(5 * time.Millisecond):
+			// One was not seen: only the end of all children is proof.
+		}
 	}
-	<-reaped
-	k.writeExit("supervisor lost")
-	return 0
 }
 
 func (k *keeper) died(d death) {

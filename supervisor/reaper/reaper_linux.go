@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -63,11 +64,18 @@ func parse(pid int, stat []byte) (Process, error) {
 // Descendants returns what lives below root, leaves first. Zombies are not in it.
 // A child of root that spare names is left out with all that is below it.
 func Descendants(root int, spare func(child int) bool) ([]Process, error) {
-	children, err := table()
+	out, _, err := descendants(root, spare)
+	return out, err
+}
+
+// descendants is Descendants, with the parents that were not seen: each is one that
+// may not be looked at, or that went while /proc was read, and then who was below
+// it is seen below nobody.
+func descendants(root int, spare func(child int) bool) (out []Process, missing []int, err error) {
+	children, missing, err := table()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var out []Process
 	var walk func(pid, depth int)
 	walk = func(pid, depth int) {
 		if depth > 4096 {
@@ -84,20 +92,23 @@ func Descendants(root int, spare func(child int) bool) ([]Process, error) {
 		}
 	}
 	walk(root, 0)
-	return out, nil
+	return out, missing, nil
 }
 
-func table() (map[int][]Process, error) {
+// table is every process by its parent, and the parents that are none of them, in
+// order.
+func table() (children map[int][]Process, missing []int, err error) {
 	dir, err := os.Open("/proc")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer dir.Close()
 	names, err := dir.Readdirnames(-1)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	children := map[int][]Process{}
+	children = map[int][]Process{}
+	seen := map[int]bool{0: true}
 	for _, name := range names {
 		if name[0] < '1' || name[0] > '9' {
 			continue
@@ -108,9 +119,16 @@ func table() (map[int][]Process, error) {
 		}
 		if p, err := Look(pid); err == nil {
 			children[p.Parent] = append(children[p.Parent], p)
+			seen[pid] = true
 		}
 	}
-	return children, nil
+	for parent := range children {
+		if !seen[parent] {
+			missing = append(missing, parent)
+		}
+	}
+	slices.Sort(missing)
+	return children, missing, nil
 }
 
 // Ancestors returns pid and its parents up to the first that spare names, or to
@@ -157,22 +175,27 @@ func (p Process) Signal(sig unix.Signal) error {
 // SignalAll sends sig to everything below root but the children that spare names
 // and what is below them, leaves first, and returns to how many.
 func SignalAll(root int, sig unix.Signal, spare func(child int) bool) int {
-	all, err := Descendants(root, spare)
-	if err != nil {
-		return 0
-	}
-	n := 0
+	n, _, _ := signalAll(root, sig, spare)
+	return n
+}
+
+func signalAll(root int, sig unix.Signal, spare func(child int) bool) (n int, missing []int, err error) {
+	all, missing, err := descendants(root, spare)
 	for _, p := range all {
 		if p.Signal(sig) == nil {
 			n++
 		}
 	}
-	return n
+	return n, missing, err
 }
 
 // Clear ends everything below the calling process but the children that spare
-// names, and returns 0 when nothing of it is left, or the number that is left
-// after limit. It does not reap: whoever waits for children does.
+// names, and returns 0 when nothing of it is seen any more, or the number that is
+// left after limit, 1 if that cannot be read. It does not reap: whoever waits for children does.
+//
+// That nothing is seen is no proof, since a process can be born behind the reader of
+// /proc while its parent goes before it: it counts when it is seen twice in a row
+// and no further parent is missing. The proof is wait4(2), see Childless.
 //
 // From the third pass on everything is stopped before it is killed, so that a
 // program that forks faster than one pass cannot outrun it.
@@ -180,15 +203,34 @@ func Clear(spare func(child int) bool, limit time.Duration) int {
 	self := os.Getpid()
 	deadline := time.Now().Add(limit)
 	wait := time.Millisecond
+	empty := 0
+	var before []int
 	for pass := 0; ; pass++ {
 		if pass >= 3 {
 			SignalAll(self, unix.SIGSTOP, spare)
 		}
-		n := SignalAll(self, unix.SIGKILL, spare)
-		if n == 0 || time.Now().After(deadline) {
+		n, missing, err := signalAll(self, unix.SIGKILL, spare)
+		if n > 0 || err != nil {
+			empty = 0
+		} else if slices.Equal(missing, before) {
+			empty++
+		}
+		before = missing
+		switch {
+		case empty == 2:
+			return 0
+		case time.Now().After(deadline) && err != nil:
+			return max(n, 1) // nobody can say
+		case time.Now().After(deadline):
 			return n
 		}
 		time.Sleep(wait)
 		wait = min(2*wait, 50*time.Millisecond)
 	}
+}
+
+// Childless says whether the calling process has no child at all, which the kernel
+// knows: below a subreaper that has none nothing is left.
+func Childless() bool {
+	return errors.Is(unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT|unix.WALL, nil), unix.ECHILD)
 }
