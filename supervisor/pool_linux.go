@@ -59,6 +59,8 @@ type pool struct {
 	ops  zerolog.Logger
 	warm chan *keeperProcess
 
+	over chan struct{} // closed when nothing more is started
+
 	mu   sync.Mutex
 	live map[int]*keeperProcess // by pid, from fork to reaping
 	shut bool
@@ -66,7 +68,7 @@ type pool struct {
 }
 
 func newPool(tree string, dir *os.File, size int, ops zerolog.Logger) *pool {
-	p := &pool{tree: tree, dir: dir, ops: ops, warm: make(chan *keeperProcess, size), live: map[int]*keeperProcess{}}
+	p := &pool{tree: tree, dir: dir, ops: ops, warm: make(chan *keeperProcess, size), over: make(chan struct{}), live: map[int]*keeperProcess{}}
 	go p.fill()
 	return p
 }
@@ -108,6 +110,8 @@ func (p *pool) take() (*keeperProcess, error) {
 			if k.alive() {
 				return k, nil
 			}
+		case <-p.over:
+			return nil, errors.New("the tree is ending")
 		case <-deadline:
 			return nil, errors.New("no keeper could be started within 10 s: too many processes, or no memory")
 		}
@@ -178,6 +182,7 @@ func (p *pool) start() (*keeperProcess, error) {
 func (k *keeperProcess) read() {
 	defer close(k.reports)
 	defer close(k.gone)
+	defer k.conn.Close() // now, and not when the collector finds it
 	for {
 		var r keeper.Report
 		if err := k.conn.Recv(&r); err != nil {
@@ -294,6 +299,9 @@ func (p *pool) kill(pid int) {
 // its socket and ends what it runs.
 func (p *pool) shutdown() {
 	p.mu.Lock()
+	if !p.shut {
+		close(p.over)
+	}
 	p.shut = true
 	all := make([]*keeperProcess, 0, len(p.live))
 	for _, k := range p.live {

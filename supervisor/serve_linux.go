@@ -61,6 +61,10 @@ func (t *tree) accept(s *session) {
 // through a command's own descriptor, that and the command must agree.
 func (t *tree) serveClient(conn *control.Conn, s *session, through *command) {
 	defer conn.Close()
+	if !t.enter() {
+		return
+	}
+	defer t.requests.Done()
 	if s.clients.Add(1) > maxClients {
 		s.clients.Add(-1)
 		conn.Send(control.Message{Result: &control.Result{Exit: 125, Class: control.ClassFailed, Reason: fmt.Sprintf("%d clients of this session are connected, which is the limit", maxClients)}})

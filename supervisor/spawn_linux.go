@@ -294,7 +294,7 @@ func (t *tree) open(w *wish, s *session) (control.Result, bool) {
 	s.snap.Backend.Name = tools.profile.Backend
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if s.parent != nil && s.parent.ending {
+	if t.closing || s.parent != nil && s.parent.ending {
 		s.cancel()
 		s.listen.Close()
 		os.RemoveAll(run)

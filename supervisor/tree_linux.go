@@ -69,7 +69,8 @@ type tree struct {
 	cancel    context.CancelFunc
 	forwarder *forwarder
 
-	stops sync.WaitGroup // what the human stops just now
+	stops    sync.WaitGroup // what the human stops just now
+	requests sync.WaitGroup // that are being carried out; see enter
 
 	reloading sync.Mutex                  // held while rules are replaced
 	offering  atomic.Pointer[authorities] // about which a human is being asked
@@ -211,7 +212,7 @@ func (t *tree) serve(first *control.Request, files []*os.File) int {
 	go t.watchConfig(t.ctx)
 	ctx, cancel := context.WithCancel(t.ctx)
 	done := make(chan control.Result, 1)
-	go func() { done <- t.spawn(ctx, nil, nil, t.front, first) }()
+	t.requests.Go(func() { done <- t.spawn(ctx, nil, nil, t.front, first) })
 	lost := make(chan struct{})
 	var running *command
 	var mu sync.Mutex
@@ -279,9 +280,17 @@ func (t *tree) shutdown() {
 	t.mu.Unlock()
 	t.cancel()
 	t.pool.shutdown()
-	for reaper.Clear(nil, 5*time.Second) > 0 {
-		t.note(audit.Row{Kind: audit.LimitReached, Reason: "processes do not end although they were killed; still trying"})
+	for {
+		left := reaper.Clear(nil, 5*time.Second)
+		if reaper.Childless() {
+			break
+		}
+		if left > 0 {
+			t.note(audit.Row{Kind: audit.LimitReached, Reason: "processes do not end although they were killed; still trying"})
+		}
+		time.Sleep(time.Millisecond)
 	}
+	t.awaitRequests()
 	t.closeAll()
 	if _, problems := t.store.FoldExits(); len(problems) > 0 {
 		t.note(audit.Row{Kind: audit.LimitReached, Reason: "exit files: " + errors.Join(problems...).Error()})
@@ -292,6 +301,33 @@ func (t *tree) shutdown() {
 	t.log.Close()
 	os.RemoveAll(t.store.RunDir())
 	t.store.Close()
+}
+
+// enter counts a request that is being carried out, so that what it writes down is
+// in the books before they are closed. It is false when the tree ends.
+func (t *tree) enter() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closing {
+		return false
+	}
+	t.requests.Add(1)
+	return true
+}
+
+// awaitRequests waits, no longer than a stop may take, for the requests that were
+// being carried out: no process is left that they could wait for.
+func (t *tree) awaitRequests() {
+	idle := make(chan struct{})
+	go func() {
+		t.requests.Wait()
+		close(idle)
+	}()
+	select {
+	case <-idle:
+	case <-time.After(stopGrace + 3*time.Second):
+		t.ops.Warn().Msg("requests are not over although no process of the tree is left")
+	}
 }
 
 // note writes an audit line whose failure decides nothing.
