@@ -122,11 +122,19 @@ type approver struct {
 // withApprover starts a headless tree whose asks come to the returned approver.
 func (l *lab) withApprover(answer func(control.Question) *control.Answer, flags []string, argv ...string) (*running, *approver) {
 	l.t.Helper()
+	return l.withApproverAs(func(*exec.Cmd) {}, func() {}, answer, flags, argv...)
+}
+
+// withApproverAs is withApprover with a last word on how, and one when the tree has
+// been started.
+func (l *lab) withApproverAs(how func(*exec.Cmd), started func(), answer func(control.Question) *control.Answer, flags []string, argv ...string) (*running, *approver) {
+	l.t.Helper()
 	ours, theirs, err := control.Pair()
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	r := l.spawnAs(func(c *exec.Cmd) { c.ExtraFiles = []*os.File{theirs} }, append(flags, "--approver-fd", "3"), argv...)
+	r := l.spawnAs(func(c *exec.Cmd) { c.ExtraFiles = []*os.File{theirs}; how(c) }, append(flags, "--approver-fd", "3"), argv...)
+	started()
 	theirs.Close()
 	conn, err := control.FromFile(ours)
 	if err != nil {

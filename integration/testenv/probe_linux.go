@@ -25,8 +25,12 @@ func landlock(want int) error {
 }
 
 // seccomp asks whether a filter may answer a system call with an error number.
-func seccomp() error {
-	action := uint32(unix.SECCOMP_RET_ERRNO)
+func seccomp() error { return seccompAction(unix.SECCOMP_RET_ERRNO) }
+
+// seccompNotify asks whether a filter may hand a system call to another process.
+func seccompNotify() error { return seccompAction(unix.SECCOMP_RET_USER_NOTIF) }
+
+func seccompAction(action uint32) error {
 	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_GET_ACTION_AVAIL, 0, uintptr(unsafe.Pointer(&action))); errno != 0 {
 		return fmt.Errorf("seccomp(SECCOMP_GET_ACTION_AVAIL): %w", errno)
 	}

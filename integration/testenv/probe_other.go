@@ -6,6 +6,7 @@ import "errors"
 
 func landlock(int) error    { return errors.ErrUnsupported }
 func seccomp() error        { return errors.ErrUnsupported }
+func seccompNotify() error  { return errors.ErrUnsupported }
 func userNamespace() error  { return errors.ErrUnsupported }
 func mountNamespace() error { return errors.ErrUnsupported }
 func pidNamespace() error   { return errors.ErrUnsupported }

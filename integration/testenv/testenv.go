@@ -42,6 +42,7 @@ var features = []feature{
 	{name: "landlock-net", about: "Landlock TCP rights (ABI 4)", probe: func() error { return landlock(4) }},
 	{name: "landlock-scope", about: "Landlock signal and abstract socket scopes (ABI 6)", probe: func() error { return landlock(6) }},
 	{name: "seccomp", about: "seccomp filters that return an error", probe: seccomp},
+	{name: "seccomp-notify", about: "seccomp filters that hand a call to a listener", probe: seccompNotify},
 	{name: "userns", about: "user namespaces", probe: userNamespace},
 	{name: "mountns", about: "mount namespaces with a tmpfs of one's own", probe: mountNamespace},
 	{name: "pidns", about: "pid namespaces", probe: pidNamespace},
