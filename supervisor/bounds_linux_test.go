@@ -83,7 +83,7 @@ func TestWhatIsLeftInTheBackgroundCounts(t *testing.T) {
 
 // TestTellingDoesNotWait: the first client may be stopped.
 func TestTellingDoesNotWait(t *testing.T) {
-	tr := &tree{ops: zerolog.Nop(), notices: make(chan string, 2)}
+	tr := &tree{ops: zerolog.Nop(), notices: make(chan string, 2), humans: newHumans(nil, func(string) {})}
 	for range 10 {
 		tr.tell("the changed configuration is not taken")
 	}
