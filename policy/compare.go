@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"reflect"
+	"slices"
 )
 
 // Widening says what an agent's file that replaces another may allow; nil means
@@ -51,6 +52,9 @@ func (s *Settings) Widening(next *Settings) []string {
 	if !reflect.DeepEqual(plainReview(s.Review), plainReview(next.Review)) {
 		out = append(out, "the model reviewer is another")
 	}
+	if !reflect.DeepEqual(plainObservers(s.Observers), plainObservers(next.Observers)) {
+		out = append(out, "the observers are others")
+	}
 	return out
 }
 
@@ -60,6 +64,40 @@ func plainLinks(list []LinkSettings) []LinkSettings {
 	for i, l := range list {
 		l.Origin = Origin{}
 		out[i] = l
+	}
+	return out
+}
+
+func plainObservers(list []ObserverSettings) []ObserverSettings {
+	out := make([]ObserverSettings, len(list))
+	for i, o := range list {
+		o.Origin = Origin{}
+		out[i] = o
+	}
+	return out
+}
+
+// FixedChanges names the settings that count when a tree starts and differ in next:
+// a tree that runs keeps its own. Either may be nil.
+func (s *Settings) FixedChanges(next *Settings) []string {
+	if s == nil {
+		s = &Settings{}
+	}
+	if next == nil {
+		next = &Settings{}
+	}
+	var out []string
+	if !slices.Equal(s.Roots, next.Roots) {
+		out = append(out, "roots")
+	}
+	if !slices.Equal(s.Hosts, next.Hosts) {
+		out = append(out, "hosts")
+	}
+	if !slices.Equal(s.Capabilities, next.Capabilities) {
+		out = append(out, "capabilities")
+	}
+	if s.MaxDuration != next.MaxDuration {
+		out = append(out, "maxDuration")
 	}
 	return out
 }

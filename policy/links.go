@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,6 +23,16 @@ type LinkSettings struct {
 	// Limit is the most that its word counts for: "allow", "deny" or "defer".
 	Limit  string `json:"limit,omitempty"`
 	Origin Origin `json:"-"`
+}
+
+// ObserverSettings is one program that is told of asks and decisions.
+type ObserverSettings struct {
+	Name string `json:"name"`
+	// Command is the program by absolute path, with its arguments.
+	Command []string `json:"command"`
+	// Timeout is how long one call may take; 0 leaves it to whoever calls.
+	Timeout Duration `json:"timeout,omitzero"`
+	Origin  Origin   `json:"-"`
 }
 
 // ReviewSettings are those of the built-in model reviewer. Provider and model have
@@ -72,7 +83,7 @@ func readLinks(v value) []LinkSettings {
 			continue
 		}
 		switch {
-		case l.Name == "" || len(l.Name) > 64 || strings.ContainsFunc(l.Name, func(r rune) bool { return r <= ' ' || r == 0x7f }):
+		case badLinkName(l.Name):
 			e.problem(fmt.Sprintf("link name %q", short(l.Name)), "1 to 64 characters without spaces", "")
 		case seen[l.Name]:
 			e.problem(fmt.Sprintf("link %q is there twice", l.Name), "each link once", "")
@@ -92,14 +103,7 @@ func readLink(v value, l *LinkSettings) {
 		case "name":
 			l.Name, _ = m.value.text("a name")
 		case "command":
-			words, ok := m.value.texts("a list: the program and its arguments")
-			switch {
-			case !ok:
-			case len(words) == 0 || len(words) > 64 || !strings.HasPrefix(words[0], "/") || cleanPath(words[0]) != words[0]:
-				m.value.problem("command "+m.value.describe(), "the absolute path of a program, and up to 63 arguments", "")
-			default:
-				l.Command = words
-			}
+			l.Command = readCommand(m.value)
 		case "timeout":
 			l.Timeout = readTimeout(m.value)
 		case "limit":
@@ -108,6 +112,61 @@ func readLink(v value, l *LinkSettings) {
 			m.unknown("name", "command", "timeout", "limit")
 		}
 	}
+}
+
+// readObservers reads "observers": objects with a command.
+func readObservers(v value) []ObserverSettings {
+	list, _ := v.elements(`a list of programs, each {"name": NAME, "command": [PROGRAM, ARGUMENT…]}`)
+	if len(list) > maxLinks {
+		v.problem(fmt.Sprintf("%d observers", len(list)), fmt.Sprintf("at most %d", maxLinks), "")
+		return nil
+	}
+	var out []ObserverSettings
+	for _, e := range list {
+		o := ObserverSettings{Origin: e.origin("config")}
+		for _, m := range e.members("an observer") {
+			switch m.name {
+			case "name":
+				o.Name, _ = m.value.text("a name")
+			case "command":
+				o.Command = readCommand(m.value)
+			case "timeout":
+				o.Timeout = readTimeout(m.value)
+			default:
+				m.unknown("name", "command", "timeout")
+			}
+		}
+		switch {
+		case e.kind() != '{':
+		case badLinkName(o.Name):
+			e.problem(fmt.Sprintf("observer name %q", short(o.Name)), "1 to 64 characters without spaces", "")
+		case slices.ContainsFunc(out, func(have ObserverSettings) bool { return have.Name == o.Name }):
+			e.problem(fmt.Sprintf("observer %q is there twice", o.Name), "each observer once", "")
+		case o.Command == nil:
+			e.problem(fmt.Sprintf("observer %q without a command", o.Name), `"command": [PROGRAM, ARGUMENT…]`, "")
+		default:
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+func badLinkName(name string) bool {
+	return name == "" || len(name) > 64 || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r == 0x7f })
+}
+
+// readCommand reads a program by absolute path with its arguments, nil if it is
+// none.
+func readCommand(v value) []string {
+	words, ok := v.texts("a list: the program and its arguments")
+	switch {
+	case !ok:
+	case len(words) == 0 || len(words) > 64 || !strings.HasPrefix(words[0], "/") || cleanPath(words[0]) != words[0]:
+		v.problem("command "+v.describe(), "the absolute path of a program, and up to 63 arguments", "")
+	default:
+		return words
+	}
+	return nil
 }
 
 func readTimeout(v value) Duration {

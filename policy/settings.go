@@ -31,6 +31,9 @@ type Settings struct {
 	// nil for none.
 	Links  []LinkSettings  `json:"authorizers,omitempty"`
 	Review *ReviewSettings `json:"autoReview,omitempty"`
+	// Observers are programs that are told of each ask and each decision on it, and
+	// are not heard.
+	Observers []ObserverSettings `json:"observers,omitempty"`
 }
 
 // ParseSettings reads config.jsonc:
@@ -38,6 +41,7 @@ type Settings struct {
 //	{"roots": [PATH | {"path": PATH, "access": "read" | "write"}], "hosts": [HOST, …],
 //	 "capabilities": [NAME, …], "maxDuration": "1h", "trustedProjects": [PATH, …], "allowAlways": false, "yolo": false,
 //	 "authorizers": [NAME | {"name": NAME, "command": [PROGRAM, ARGUMENT…], "timeout": "5s", "limit": "deny"}],
+//	 "observers": [{"name": NAME, "command": [PROGRAM, ARGUMENT…], "timeout": "5s"}],
 //	 "autoReview": {"provider": "openai" | "anthropic", "model": NAME, …}}
 //
 // Mistakes are reported like those of a policy.
@@ -83,10 +87,12 @@ func ParseSettings(name string, data []byte) (*Settings, error) {
 			s.YoloOrigin = m.key.origin("yolo")
 		case "authorizers":
 			s.Links = readLinks(m.value)
+		case "observers":
+			s.Observers = readObservers(m.value)
 		case "autoReview":
 			s.Review = readReview(m.value)
 		default:
-			m.unknown("roots", "hosts", "capabilities", "maxDuration", "trustedProjects", "allowAlways", "yolo", "authorizers", "autoReview", "$schema")
+			m.unknown("roots", "hosts", "capabilities", "maxDuration", "trustedProjects", "allowAlways", "yolo", "authorizers", "autoReview", "observers", "$schema")
 		}
 	}
 	if err := d.err(); err != nil {

@@ -180,7 +180,13 @@ func (t *tree) live(ctx context.Context, w *wish, v verdict, q control.Question)
 		human.err = ErrNobody
 		chain.Terminal = forwarding.Denying{}
 	}
-	d := chain.Decide(ctx, t.facts(w, v, q))
+	facts := t.facts(w, v, q)
+	t.observe(facts, nil)
+	d := chain.Decide(ctx, facts)
+	if ctx.Err() != nil {
+		d = forwarding.Unanswered("withdrawn")
+	}
+	t.observe(facts, &d)
 	switch {
 	case ctx.Err() != nil:
 		return liveAnswer{}, ctx.Err()

@@ -217,6 +217,11 @@ func parseRules(files ConfigFiles) (*rules, error) {
 				}
 			}
 		}
+		for _, o := range r.settings.Observers {
+			if err := safeProgram(o.Command[0]); err != nil {
+				problems = append(problems, fmt.Errorf("%s: observer %s: %w", o.Origin, o.Name, err))
+			}
+		}
 	}
 	if err := errors.Join(problems...); err != nil {
 		return nil, err
@@ -558,6 +563,11 @@ func (t *tree) reload(ctx context.Context, files ConfigFiles) {
 	if old.pending == nil && old.newest().digest == next.digest {
 		return // these very files count
 	}
+	if fixed := old.newest().settings.FixedChanges(next.settings); len(fixed) > 0 {
+		line := strings.Join(fixed, ", ") + " of config.jsonc changed: this tree keeps what it was started with, the next one takes it"
+		t.note(audit.Row{Kind: audit.ConfigRefused, Reason: line, Details: map[string]any{"generation": old.generation}})
+		t.tell(line)
+	}
 	var more []string
 	for _, r := range old.proven {
 		for _, line := range r.widening(next) {
@@ -653,6 +663,9 @@ func linkPower(r *rules) map[string]string {
 		if l.Command != nil {
 			out[l.Command[0]] = "program of authorizer " + l.Name
 		}
+	}
+	for _, o := range r.settings.Observers {
+		out[o.Command[0]] = "program of observer " + o.Name
 	}
 	if v := r.settings.Review; v != nil && v.KeyFile != "" {
 		out[v.KeyFile] = "key of the model reviewer"

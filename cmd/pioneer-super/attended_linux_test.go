@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,6 +21,16 @@ type attendant struct {
 	questions chan control.Question
 	withdrawn chan string
 	results   chan control.Result
+
+	mu      sync.Mutex
+	notices []string
+}
+
+// told is every notice that came so far, a line each.
+func (a *attendant) told() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return strings.Join(a.notices, "\n")
 }
 
 // attended starts a tree whose questions the test answers.
@@ -48,6 +59,11 @@ func (l *lab) attended(flags []string, argv ...string) (*running, *attendant) {
 			}
 			if m.Question != nil {
 				a.questions <- *m.Question
+			}
+			if m.Notice != nil {
+				a.mu.Lock()
+				a.notices = append(a.notices, m.Notice.Text)
+				a.mu.Unlock()
 			}
 			if m.Withdraw != nil {
 				a.withdrawn <- m.Withdraw.ID

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -102,6 +103,68 @@ esac`)
 	}
 	l.give("stop", "")
 	r.wait(t, 10*time.Second)
+}
+
+// TestObservers are told the core of each ask and of its end, whoever decides, and are
+// not heard: not what they print, not that they fail.
+func TestObservers(t *testing.T) {
+	l := newLab(t)
+	told := filepath.Join(l.home, "told")
+	watch := l.program("watch", `cat >>`+told+`; echo >>`+told+`; echo '{"verdict": "allow"}'`)
+	broken := l.program("broken", `exit 7`)
+	l.configure("policy.jsonc", `{"permission": {"bash": {"*": "allow", "touch *": "ask"}, "path_write": {"*": "ask"}}}`)
+	l.configure("hard-guards.jsonc", `{"protectedWrites": ["/protected/*"]}`)
+	l.configure("config.jsonc", fmt.Sprintf(`{"observers": [{"name": "watch", "command": [%q]}, {"name": "broken", "command": [%q]}]}`, watch, broken))
+	l.script("agent.sh", station)
+	r, human := l.attended(nil, "sh", "agent.sh")
+	a := &asks{l: l}
+	name := a.post("bash|touch x && echo evidence", "path_write|/protected/y", "bash|echo silent")
+	human.say(human.next(), "deny", func(a *control.Answer) { a.Reason = "my-reason" })
+	human.say(human.next(), "allow_once")
+	if got := strings.ReplaceAll(l.want(name), "\n", " "); got != "11 0 0" {
+		t.Errorf("answers %s", got)
+	}
+	var events []map[string]any
+	await(t, patience, "four events", func() bool {
+		events = nil
+		data, _ := os.ReadFile(told)
+		for line := range strings.Lines(string(data)) {
+			var e map[string]any
+			if json.Unmarshal([]byte(line), &e) == nil {
+				events = append(events, e)
+			}
+		}
+		return len(events) == 4
+	})
+	var seen []string
+	for _, e := range events {
+		seen = append(seen, fmt.Sprint(e["event"], " ", e["approved"], " ", e["decidedBy"]))
+	}
+	if got := strings.Join(seen, "; "); got != "ask <nil> <nil>; decision false user; ask <nil> <nil>; decision true user" {
+		t.Errorf("told %s", got)
+	}
+	if events[0]["id"] == "" || events[0]["id"] != events[1]["id"] || events[0]["id"] == events[2]["id"] {
+		t.Errorf("ids of %v", events)
+	}
+	data, _ := os.ReadFile(told)
+	for _, never := range []string{"my-reason", "full command", "matchValues", "silent"} {
+		if strings.Contains(string(data), never) {
+			t.Errorf("an observer was told %q:\n%s", never, data)
+		}
+	}
+	if !strings.Contains(string(data), `"value":"touch x"`) {
+		t.Errorf("no value in %s", data)
+	}
+	l.row(audit.ObserverFailed, "observer broken: ")
+	l.give("stop", "")
+	r.wait(t, patience)
+	l2 := newLab(t)
+	l2.script("eager", "#!/bin/sh\n")
+	l2.configure("config.jsonc", fmt.Sprintf(`{"observers": [{"name": "mine", "command": [%q]}]}`, filepath.Join(l2.work, "eager")))
+	r = l2.spawn([]string{"--mode", "auto_accept_edits"}, "true")
+	if code := r.wait(t, patience); code != 125 || !strings.Contains(r.stderr(), "program of observer mine") {
+		t.Errorf("an observer in the workspace: exit %d, %s", code, r.stderr())
+	}
 }
 
 // TestALinkNeverTurnsTheSandboxOff: what a link allows runs with what the dialog

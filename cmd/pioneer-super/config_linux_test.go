@@ -239,6 +239,26 @@ func TestReloadWithoutAHuman(t *testing.T) {
 	r.wait(t, 10*time.Second)
 }
 
+// TestWhatIsFixedAtTheStart says so when it changes, to every endpoint and in the
+// audit, and asks nobody.
+func TestWhatIsFixedAtTheStart(t *testing.T) {
+	l := newLab(t)
+	l.configure("config.jsonc", `{"roots": ["/opt/one"], "maxDuration": "1h"}`)
+	l.script("agent.sh", station)
+	r, human := l.attended(nil, "sh", "agent.sh")
+	if got := (&asks{l: l}).answers("tool|a"); got != "0" {
+		t.Fatalf("at the start: %s", got)
+	}
+	l.configure("config.jsonc", `{"roots": ["/opt/one", "/opt/two"], "hosts": ["example.org"], "maxDuration": "1h"}`)
+	const line = "roots, hosts of config.jsonc changed: this tree keeps what it was started with, the next one takes it"
+	l.row(audit.ConfigRefused, line)
+	await(t, patience, "a line on stderr", func() bool { return strings.Contains(r.stderr(), line) })
+	await(t, patience, "a notice at the endpoint", func() bool { return strings.Contains(human.told(), line) })
+	human.quiet("a value that is fixed")
+	l.give("stop", "")
+	r.wait(t, patience)
+}
+
 // TestReloadWhereSomethingCouldType: an unconfined session that changes the policy and
 // types "y" in a multiplexer gains nothing. The phrase takes the change, and where none
 // was chosen nothing does.

@@ -249,6 +249,14 @@ func typeSchema(file string, t reflect.Type) schema {
 				"timeout": typeSchema(file, reflect.TypeFor[policy.Duration]()), "limit": words("allow", "deny", "defer"),
 			},
 		}}}
+	case reflect.TypeFor[policy.ObserverSettings]():
+		return schema{
+			"type": "object", "required": []string{"name", "command"}, "additionalProperties": false,
+			"properties": schema{
+				"name": schema{"type": "string", "minLength": 1, "maxLength": 64}, "command": schema{"type": "array", "minItems": 1, "items": schema{"type": "string"}},
+				"timeout": typeSchema(file, reflect.TypeFor[policy.Duration]()),
+			},
+		}
 	case reflect.TypeFor[policy.Entry]():
 		path := schema{"type": "string", "pattern": "^/"}
 		return schema{"anyOf": []any{path, schema{

@@ -76,6 +76,7 @@ var goodFiles = map[string][]string{
 	"config": {
 		`{}`, `{"roots": ["/srv/cache", {"path": "/opt/x/", "access": "write"}], "hosts": ["go.dev"], "capabilities": ["ssh", "env:*"], "maxDuration": "1.5h", "allowAlways": true, "yolo": false}`,
 		`{"maxDuration": "+.5s"}`, `{"trustedProjects": ["/srv/one", "/srv/two/"]}`,
+		`{"observers": [{"name": "o", "command": ["/usr/bin/logger", "-t", "x"], "timeout": "2s"}]}`, `{"observers": []}`,
 	},
 }
 
@@ -101,7 +102,7 @@ var badFiles = map[string][]string{
 	},
 	"config": {
 		`{"roots": ["rel"]}`, `{"roots": ["/"]}`, `{"roots": [{"path": "/a", "provenance": "x"}]}`, `{"roots": [{"access": "read"}]}`, `{"roots": [{"path": "/a", "access": "all"}]}`, `{"roots": "/a"}`,
-		`{"hosts": ["http://x"]}`, `{"trustedProjects": ["rel"]}`, `{"trustedProjects": ["/"]}`, `{"trustedProjects": "/a"}`, `{"trustedProjects": [{"path": "/a"}]}`, `{"capabilities": ["*"]}`, `{"capabilities": ["off"]}`, `{"capabilities": ["env:"]}`, `{"maxDuration": "soon"}`, `{"maxDuration": "-1s"}`, `{"yolo": "yes"}`, `{"allowAlways": 1}`, `{"Roots": []}`,
+		`{"hosts": ["http://x"]}`, `{"observers": ["name"]}`, `{"observers": [{"name": "o"}]}`, `{"observers": [{"name": "o", "command": ["/x"], "limit": "deny"}]}`, `{"trustedProjects": ["rel"]}`, `{"trustedProjects": ["/"]}`, `{"trustedProjects": "/a"}`, `{"trustedProjects": [{"path": "/a"}]}`, `{"capabilities": ["*"]}`, `{"capabilities": ["off"]}`, `{"capabilities": ["env:"]}`, `{"maxDuration": "soon"}`, `{"maxDuration": "-1s"}`, `{"yolo": "yes"}`, `{"allowAlways": 1}`, `{"Roots": []}`,
 	},
 }
 

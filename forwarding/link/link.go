@@ -77,6 +77,49 @@ func Facts(f forwarding.Facts) ([]byte, error) {
 	return body, nil
 }
 
+// observed is what an observer is told: the core of an ask and, once there is one,
+// the decision. Evidence, suggestions and reasons are for those who decide.
+type observed struct {
+	Version  int        `json:"version"`
+	Event    string     `json:"event"`
+	ID       string     `json:"id"`
+	Session  string     `json:"session"`
+	Agent    string     `json:"agent"`
+	Units    []coreUnit `json:"units"`
+	Approved *bool      `json:"approved,omitzero"`
+	// DecidedBy is the kind of who decided: "user", "authorizer", "unavailable"…
+	DecidedBy string `json:"decidedBy,omitzero"`
+}
+
+type coreUnit struct {
+	Surface  string `json:"surface"`
+	Kind     string `json:"kind"`
+	Tool     string `json:"tool"`
+	Value    string `json:"value"`
+	Rule     string `json:"rule"`
+	Executed string `json:"executed"`
+	Context  string `json:"context"`
+}
+
+// Core is the JSON that an observer gets of an ask, version 1: of a decision where
+// d is not nil.
+func Core(f forwarding.Facts, d *forwarding.Decision) ([]byte, error) {
+	o := observed{Version: 1, Event: "ask", ID: f.ID, Session: f.Session, Agent: f.Agent}
+	if d != nil {
+		o.Event, o.Approved, o.DecidedBy = "decision", &d.Approved, string(d.DecidedBy.Kind)
+	}
+	for _, u := range f.Units {
+		c := u.Payload.Core
+		o.Units = append(o.Units, coreUnit{Surface: u.Surface, Kind: string(u.Payload.Kind), Tool: wire.Text(c.ToolName), Value: c.Value,
+			Rule: wire.Text(c.MatchedPattern), Executed: wire.Text(c.ExecutedUnit), Context: wire.Text(c.CommandContext)})
+	}
+	body, err := json.Marshal(o)
+	if err == nil && len(body) > MaxFacts {
+		err = fmt.Errorf("the ask has %d bytes, an observer gets at most %d", len(body), MaxFacts)
+	}
+	return body, err
+}
+
 // ParseVerdict reads {"verdict": "allow" | "deny" | "defer", "reason": TEXT}. Names
 // are exact, nothing else may be in it, and nothing after it.
 func ParseVerdict(data []byte) (forwarding.Verdict, error) {

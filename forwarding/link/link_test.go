@@ -13,6 +13,7 @@ import (
 
 	"github.com/getpioneer/pioneer-super/forwarding"
 	"github.com/getpioneer/pioneer-super/forwarding/prompt"
+	"github.com/getpioneer/pioneer-super/forwarding/wire"
 )
 
 func facts(value string) forwarding.Facts {
@@ -89,6 +90,28 @@ func TestProgram(t *testing.T) {
 		}
 	}
 	if _, err := Facts(facts(strings.Repeat("x", MaxFacts))); err == nil {
+		t.Error("an ask of any size is sent")
+	}
+}
+
+// TestCore: an observer is told the core and the kind of the decider, no evidence and
+// no reason.
+func TestCore(t *testing.T) {
+	f := facts("git push")
+	body, err := Core(f, nil)
+	if err != nil || !strings.Contains(string(body), `"event":"ask"`) || !strings.Contains(string(body), `"value":"git push"`) || !strings.Contains(string(body), `"rule":"git *"`) {
+		t.Errorf("%v %s", err, body)
+	}
+	for _, never := range []string{"&& date", "full command", "approved", "path"} {
+		if strings.Contains(string(body), never) {
+			t.Errorf("an observer is told %q: %s", never, body)
+		}
+	}
+	d := forwarding.Decision{Reason: "because", DecidedBy: wire.ByUser("dialog")}
+	if body, err = Core(f, &d); err != nil || !strings.Contains(string(body), `"approved":false,"decidedBy":"user"`) || strings.Contains(string(body), "because") {
+		t.Errorf("%v %s", err, body)
+	}
+	if _, err := Core(facts(strings.Repeat("x", MaxFacts)), nil); err == nil {
 		t.Error("an ask of any size is sent")
 	}
 }

@@ -42,6 +42,8 @@ const (
 	// AuthorizerPassed: a link of the chain did not decide; Reason says how it
 	// passed the ask on.
 	AuthorizerPassed Kind = "authorizer_passed"
+	// ObserverFailed: a program that is only told of asks could not be told.
+	ObserverFailed Kind = "observer_failed"
 	// UserMessage: what the human wants of the tree, in the human's own words.
 	UserMessage Kind = "user_message"
 	// TurnMarked: a session's turn began or ended, and its grants ended.
@@ -189,7 +191,7 @@ func (r *Row) Check() error {
 		if r.Exit == nil {
 			return fmt.Errorf("row %s without an exit", r.Kind)
 		}
-	case ApprovalRequested, TreeStarted, TreeEnded, SessionStarted, CommandStarted, AnswerRefused, AnswerForged, PeerRefused, ChannelNotice, AuthorizerPassed, UserMessage, TurnMarked,
+	case ApprovalRequested, TreeStarted, TreeEnded, SessionStarted, CommandStarted, AnswerRefused, AnswerForged, PeerRefused, ChannelNotice, AuthorizerPassed, ObserverFailed, UserMessage, TurnMarked,
 		GrantGiven, GrantEnded, ConfigLoaded, ConfigRefused, StopRequested, LimitReached, LogRecovered:
 	default:
 		return fmt.Errorf("unknown row %q", r.Kind)

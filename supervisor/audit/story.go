@@ -68,6 +68,8 @@ func (r *Row) sentence() string {
 		return who + ": on its channel" + r.because() + r.request()
 	case AuthorizerPassed:
 		return fmt.Sprintf("%s: no link decided yet%s%s", who, r.because(), r.request())
+	case ObserverFailed:
+		return "an observer was not told" + r.because()
 	case UserMessage:
 		return "the human says " + strconv.Quote(r.Value)
 	case TurnMarked:
