@@ -60,7 +60,7 @@ type tree struct {
 	rules          atomic.Pointer[authorities]
 	chained        chained
 	transcript     transcript
-	observers observers
+	observers      observers
 	projectChanges int // seen by watchConfig alone
 	links          linkFolder
 
