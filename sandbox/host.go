@@ -3,11 +3,14 @@ package sandbox
 import (
 	"fmt"
 	"io/fs"
+	"runtime"
 )
 
 // Host is what this host can enforce, found by asking its kernel and never by
 // reading a version. It is a value: pure functions take it, tests make their own.
 type Host struct {
+	// System is the operating system in Go's words; "" is Linux.
+	System string `json:"system"`
 	// Backend is the strongest backend that [Plan] can use here; "" for none.
 	Backend string `json:"backend"`
 	// LandlockABI is the version of the Landlock interface, 0 when there is none.
@@ -27,6 +30,13 @@ type Host struct {
 	UserNamespaces bool `json:"userNamespaces"`
 	// UserNamespacesLack says why UserNamespaces is false.
 	UserNamespacesLack string `json:"userNamespacesLack,omitempty"`
+	// Seatbelt is true when macOS's sandbox ran a program that its profile allows and refused
+	// to run one that it does not.
+	Seatbelt bool `json:"seatbelt,omitempty"`
+	// SeatbeltLack says why Seatbelt is false on macOS.
+	SeatbeltLack string `json:"seatbeltLack,omitempty"`
+	// SeatbeltExistence is true when the system knows the operation file-test-existence.
+	SeatbeltExistence bool `json:"seatbeltExistence,omitempty"`
 	// Root is true when the effective user is the superuser.
 	Root bool `json:"root"`
 	// UID is the effective user.
@@ -48,7 +58,11 @@ type Host struct {
 // Probe asks the kernel. It changes nothing in this process and leaves nothing
 // behind; it starts and ends one child to learn about user namespaces, so the caller
 // keeps the result. Safe for concurrent use.
-func Probe() Host { return probe() }
+func Probe() Host {
+	h := probe()
+	h.System = runtime.GOOS
+	return h
+}
 
 // Fact is one line of a doctor's report.
 type Fact struct {
@@ -61,6 +75,9 @@ type Fact struct {
 
 // Facts are h in sentences, in a fixed order.
 func (h Host) Facts() []Fact {
+	if h.System == systemMac {
+		return h.macFacts()
+	}
 	facts := []Fact{
 		{Name: "file rules", Have: h.LandlockABI >= landlockTruncate,
 			Detail: choose(h.LandlockABI > 0, fmt.Sprintf("Landlock version %d", h.LandlockABI), h.LandlockLack)},

@@ -143,6 +143,10 @@ const (
 	DegradedSystem       = "system folders"
 	DegradedSuperuser    = "superuser"
 	DegradedPeerLimits   = "process limits"
+	DegradedMovedIn      = "moved folders"
+	DegradedServices     = "system services"
+	DegradedMemoryLimit  = "memory limit"
+	DegradedUnproven     = "unproven"
 )
 
 // degradations is the table: order of naming, and the sentence for each.
@@ -164,6 +168,10 @@ var degradations = []struct{ name, why string }{
 	{DegradedRootFiles, "running as the superuser: files outside /etc that only root may read are readable in the system folders"},
 	{DegradedDACOverride, "CAP_DAC_OVERRIDE is kept because a writable root belongs to another user: inside the roots file modes do not hold"},
 	{DegradedSystem, "a system folder was too large to examine: the part that was not is not readable"},
+	{DegradedMovedIn, "a folder that is made in the temporary directory and moved into a writable root brings its git hooks and settings along"},
+	{DegradedServices, "some services of the system answer the command: user and group names and the log, with network also addresses and certificates"},
+	{DegradedMemoryLimit, "this system does not hold a process to a limit of its address space"},
+	{DegradedUnproven, "this backend was written from documentation and was never run by its authors on the system that it is for"},
 }
 
 // Explain is the sentence for a degradation, "" for a name that is none.
@@ -288,6 +296,9 @@ func plan(r Request, memory *Planner) (Profile, Report, error) {
 		p, report := EnvelopeOnly(r.Host)
 		report.Notes = append(report.Notes, "sandbox off for this command, by answer")
 		return withCommon(p, r), report, nil
+	}
+	if r.Host.System == systemMac {
+		return planSeatbelt(r, memory)
 	}
 	if err := require(r.Host); err != nil {
 		var lack *UnavailableError

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/getpioneer/pioneer-super/sandbox/seatbelt"
 )
 
 // Bounds on what one profile may carry. A profile over them is refused rather
@@ -77,6 +79,8 @@ type Profile struct {
 	Descriptors []int `json:"descriptors,omitempty"`
 	// Limits are the resource limits of the process and what it starts.
 	Limits Limits `json:"limits"`
+	// Seatbelt are the rules of [BackendSeatbelt], which has none of the others; nil elsewhere.
+	Seatbelt *seatbelt.Rules `json:"seatbelt,omitempty"`
 }
 
 // Limits are resource limits. Zero leaves what the process already has, which a
@@ -119,6 +123,9 @@ func (p Profile) Validate() error {
 	}
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("sandbox profile: "+format, args...)
+	}
+	if p.Backend == BackendSeatbelt || p.Seatbelt != nil {
+		return p.validateSeatbelt()
 	}
 	switch p.Backend {
 	case BackendLandlock:
@@ -214,6 +221,9 @@ func checkPath(path string) error {
 // String is the profile in words, one fact a line, in a fixed order: what is
 // compared in tests, shown by explain and written to the audit.
 func (p Profile) String() string {
+	if p.Seatbelt != nil {
+		return p.seatbeltWords()
+	}
 	var b strings.Builder
 	line := func(name, value string) { fmt.Fprintf(&b, "%-13s %s\n", name, value) }
 	backend := p.Backend

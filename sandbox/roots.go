@@ -84,8 +84,10 @@ const (
 // roots is the file part of a plan.
 type roots struct {
 	read, write, exec, list, devices []string
-	workspaceWritable                bool
-	truncated                        bool
+	// given are the roots of write that hold somebody's work, and own those that we made.
+	given, own        []string
+	workspaceWritable bool
+	truncated         bool
 	// foreign is a root for which the superuser needs CAP_DAC_OVERRIDE, "" for none.
 	foreign string
 	notes   []string
@@ -190,6 +192,7 @@ func (p *planner) addOwn() error {
 			}
 		}
 		p.out.write = append(p.out.write, entry.Path)
+		p.out.own = append(p.out.own, entry.Path)
 		return nil
 	}
 	if _, err := p.directory("temporary directory", p.request.Temp); err != nil {
@@ -267,6 +270,7 @@ func (p *planner) addWritable(what string, entry Entry) error {
 		p.noteForeign(entry)
 	}
 	p.out.write = append(p.out.write, entry.Path)
+	p.out.given = append(p.out.given, entry.Path)
 	return nil
 }
 
@@ -343,7 +347,7 @@ func (p *planner) examineSystem() error {
 	if p.home != "" {
 		masks = append(masks, p.home)
 	}
-	for _, path := range systemFolders {
+	for _, path := range p.systemFolders() {
 		entry, err := p.files.Resolve(path)
 		if err != nil || entry.Path == "/" {
 			continue
@@ -433,7 +437,7 @@ func (p *planner) addToolchains() {
 	if p.home == "" {
 		return
 	}
-	for _, relative := range slices.Concat(toolchains, p.request.Toolchains) {
+	for _, relative := range slices.Concat(p.toolchains(), p.request.Toolchains) {
 		if !filepath.IsLocal(relative) || filepath.Clean(relative) == "." {
 			p.out.notes = append(p.out.notes, fmt.Sprintf("toolchain %q is not below the home directory: left out", relative))
 			continue
@@ -455,6 +459,9 @@ func (p *planner) addToolchains() {
 }
 
 func (p *planner) addDevices() error {
+	if p.request.Host.System == systemMac {
+		return p.addMacDevices()
+	}
 	for _, path := range deviceNodes {
 		if entry, err := p.files.Resolve(path); err == nil && entry.Device {
 			p.out.devices = append(p.out.devices, entry.Path)

@@ -216,24 +216,49 @@ func wrapped(before string, filters []string) []string {
 // file outside a second name inside. The expressions are constant: no path becomes part of one.
 func (w *writer) denials(r Rules) {
 	w.text.WriteString("\n; never\n(deny file-link)\n")
-	roots := w.filters("subpath", "PROTECT", r.Protect)
-	if len(roots) == 0 {
-		return
-	}
-	in := "(require-all (require-any\n    " + strings.Join(roots, "\n    ") + ")\n  (require-any"
-	var changed, moved []string
-	for _, p := range protected {
-		filter := `(regex #"` + pattern(p.name, p.whole) + `")`
-		if p.whole {
-			changed = append(changed, filter)
-		} else {
-			moved = append(moved, filter)
+	// A directory that itself lies below a protected name, such as a worktree in .claude, has
+	// rules of its own: there the name counts from its next occurrence on.
+	roots, filters := sorted(r.Protect), w.filters("subpath", "PROTECT", r.Protect)
+	together := map[string][]string{}
+	var order []string
+	for i, root := range roots {
+		expressions := keep(root)
+		if together[expressions] == nil {
+			order = append(order, expressions)
 		}
+		together[expressions] = append(together[expressions], filters[i])
 	}
-	w.rule("deny file-write*", []string{in + "\n    " + strings.Join(changed, "\n    ") + "))"})
-	w.rule("deny file-write-create file-write-data file-write-unlink", []string{in + "\n    " + strings.Join(moved, "\n    ") + "))"})
+	for _, expressions := range order {
+		w.rule("deny file-write*", []string{"(require-all " + anyOf(together[expressions]) + "\n  " + expressions + ")"})
+	}
+	if len(filters) > 0 {
+		var moved []string
+		for _, p := range protected {
+			if !p.whole {
+				moved = append(moved, expression(pattern(p.name, false, 0)))
+			}
+		}
+		w.rule("deny file-write-create file-write-data file-write-unlink", []string{"(require-all " + anyOf(filters) + "\n  " + anyOf(moved) + ")"})
+	}
 	// The way to a protected directory: moved, it would take the rule's paths elsewhere.
 	w.rule("deny file-write-unlink", w.filters("literal", "PINNED", pinned(r)))
+}
+
+// keep is the filter on what is wholly protected below root.
+func keep(root string) string {
+	var kept []string
+	for _, p := range protected {
+		if p.whole {
+			kept = append(kept, expression(pattern(p.name, true, occurrences(root, p.name))))
+		}
+	}
+	return anyOf(kept)
+}
+
+func expression(text string) string { return `(regex #"` + text + `")` }
+
+func anyOf(filters []string) string {
+	return "(require-any\n    " + strings.Join(filters, "\n    ") + ")"
 }
 
 // above are the directories that lead to what the rules name: they may be passed and

@@ -41,33 +41,33 @@ const (
 // do nothing, not even start.
 type Rules struct {
 	// Read are directories and files that may be read, mapped and executed.
-	Read []string
+	Read []string `json:"read,omitempty"`
 	// Exec are single files of the same kind.
-	Exec []string
+	Exec []string `json:"exec,omitempty"`
 	// List are directories of which names may be seen at any depth, and no content.
-	List []string
+	List []string `json:"list,omitempty"`
 	// Write are directories and files in which everything may be done.
-	Write []string
+	Write []string `json:"write,omitempty"`
 	// Devices are device nodes that may be read, written and controlled.
-	Devices []string
+	Devices []string `json:"devices,omitempty"`
 	// Protect are directories of Write in which the files that other programs run or obey
 	// cannot be made, changed or moved, at any depth: see [Protected].
-	Protect []string
+	Protect []string `json:"protect,omitempty"`
 	// Sockets are directories in which sockets with a path may be made and connected to.
-	Sockets []string
+	Sockets []string `json:"sockets,omitempty"`
 	// Network is what of the network is reached.
-	Network Network
+	Network Network `json:"network,omitempty"`
 	// Ports are the TCP ports of this host's loopback that are reached beside Network.
-	Ports []int
+	Ports []int `json:"ports,omitempty"`
 	// UnixSockets lets every socket with a path be connected to.
-	UnixSockets bool
+	UnixSockets bool `json:"unixSockets,omitempty"`
 	// SharedMemory lets the command use memory and semaphores that are named for the whole system.
-	SharedMemory bool
+	SharedMemory bool `json:"sharedMemory,omitempty"`
 	// Terminals lets the command make terminals, and open those of the user's other programs.
-	Terminals bool
+	Terminals bool `json:"terminals,omitempty"`
 	// Existence is true where the system knows the operation file-test-existence, which
 	// older ones do not: see [ExistenceProbe].
-	Existence bool
+	Existence bool `json:"existence,omitempty"`
 }
 
 // Validate reports what makes r unusable.
@@ -208,13 +208,13 @@ func Protected() []string {
 	return out
 }
 
-// pattern is the regular expression for a protected name at any depth, and if whole for all
-// that is below it. Volumes of macOS mostly take capitals and small letters for the same, so
-// the expression does too. It is anchored at both ends and has no dot that a line's end could
-// stop: it means the same to an engine that searches and to one that matches.
-func pattern(name string, whole bool) string {
+// pattern is the regular expression for a protected name at any depth below a directory in
+// whose own path it stands times times, and if whole for all that is below it. Volumes of macOS
+// mostly take capitals and small letters for the same, so the expression does too. It is
+// anchored at both ends and has no dot that a line's end could stop: it means the same to an
+// engine that searches and to one that matches.
+func pattern(name string, whole bool, times int) string {
 	var b strings.Builder
-	b.WriteString(`^(/[^/]+)*/`)
 	for _, r := range name {
 		switch {
 		case r == '*':
@@ -227,8 +227,27 @@ func pattern(name string, whole bool) string {
 			b.WriteRune(r)
 		}
 	}
+	const any = `(/[^/]+)*`
+	expression := strings.Repeat(any+"/"+b.String(), times+1)
 	if whole {
-		b.WriteString(`(/[^/]+)*`)
+		expression += any
 	}
-	return b.String() + "$"
+	return "^" + expression + "$"
+}
+
+// occurrences is how often the elements of name stand in dir, one after the other.
+func occurrences(dir, name string) int {
+	elements, want := strings.Split(dir, "/"), strings.Split(name, "/")
+	count := 0
+	for i := 0; i+len(want) <= len(elements); i++ {
+		same := true
+		for k, element := range want {
+			same = same && (element == "*" || strings.EqualFold(element, elements[i+k]))
+		}
+		if same {
+			count++
+			i += len(want) - 1
+		}
+	}
+	return count
 }

@@ -229,6 +229,36 @@ func TestWhatLeadsToAProtectedDirectoryIsPinned(t *testing.T) {
 	}
 }
 
+// Agents make worktrees in folders of their own; there a name is protected all the same.
+func TestDirectoriesBelowAProtectedName(t *testing.T) {
+	r := session()
+	nested := workspace + "/.claude/worktrees/.Git/Hooks/w"
+	r.Write, r.Protect = append(r.Write, nested), append(r.Protect, nested)
+	j := newJudge(t, r)
+	for path, want := range map[string]bool{
+		nested + "/main.go":               false, // it lies in the workspace's own .claude
+		nested + "/.claude/settings.json": false,
+	} {
+		if got := j.allows(act{operation: "file-write-create", path: path}); got != want {
+			t.Errorf("in both: %s: allowed %t, want %t", path, got, want)
+		}
+	}
+	r.Write, r.Protect = []string{nested, temp}, []string{nested}
+	j = newJudge(t, r)
+	for path, want := range map[string]bool{
+		nested + "/main.go":                 true,
+		nested + "/.claude/settings.json":   false,
+		nested + "/a/.CLAUDE/settings.json": false,
+		nested + "/.git/hooks/x":            false,
+		nested + "/.git/index.lock":         true,
+		nested + "/.envrc":                  false,
+	} {
+		if got := j.allows(act{operation: "file-write-create", path: path}); got != want {
+			t.Errorf("%s: allowed %t, want %t", path, got, want)
+		}
+	}
+}
+
 // anyPath draws absolute paths with what a careless writer of profiles would trip over.
 func anyPath(prefix string) *rapid.Generator[string] {
 	name := rapid.StringOfN(rapid.RuneFrom([]rune("ab \n\t\"\\#();'`$=*?[]^|-äλ.D")), 1, 12, -1).
