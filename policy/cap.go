@@ -65,8 +65,9 @@ type ProcessCap struct {
 	ShellEnabled      *bool    `json:"shell_enabled,omitempty"`
 	FilterEnvironment *bool    `json:"filter_environment,omitempty"`
 	MaxDuration       Duration `json:"max_duration,omitzero"`
-	DeniedCommands    []string `json:"denied_commands,omitempty"`
-	AllowedFamilies   []string `json:"allowed_families,omitzero"`
+	Limits
+	DeniedCommands  []string `json:"denied_commands,omitempty"`
+	AllowedFamilies []string `json:"allowed_families,omitzero"`
 }
 
 // ApprovalCap limits the answers of a human.
@@ -152,7 +153,7 @@ func CapOf(s Snapshot) *Cap {
 		Open:    s.Open.asCap(),
 		Ceiling: s.Ceiling.asCap(),
 		Process: &ProcessCap{
-			ShellEnabled: &shell, FilterEnvironment: &filter, MaxDuration: s.Process.MaxDuration,
+			ShellEnabled: &shell, FilterEnvironment: &filter, MaxDuration: s.Process.MaxDuration, Limits: s.Process.Limits,
 			DeniedCommands: s.Process.DeniedCommands, AllowedFamilies: s.Process.AllowedFamilies,
 		},
 		Approval: &ApprovalCap{AllowOnce: &once, AllowForTurn: &turn},
@@ -210,7 +211,7 @@ func Restrict(s Snapshot, c *Cap) (out Snapshot, narrowed []string) {
 		s.Open = s.Open.Canonical()
 	}
 	if p := c.Process; p != nil {
-		limit := Process{ShellEnabled: true, MaxDuration: p.MaxDuration, DeniedCommands: p.DeniedCommands, AllowedFamilies: p.AllowedFamilies}
+		limit := Process{ShellEnabled: true, MaxDuration: p.MaxDuration, Limits: p.Limits, DeniedCommands: p.DeniedCommands, AllowedFamilies: p.AllowedFamilies}
 		if p.ShellEnabled != nil {
 			limit.ShellEnabled = *p.ShellEnabled
 		}
@@ -251,7 +252,7 @@ func lowerMode(s Snapshot, mode Mode) Snapshot {
 		lower := nothing(s.Profile.Source, s.Sandbox.Cwd, s.Generation)
 		lower.Backend, lower.ParentCap = s.Backend, s.ParentCap
 		lower.Backend.Requirement = RequirementRequired
-		lower.Process.MaxDuration = s.Process.MaxDuration
+		lower.Process.MaxDuration, lower.Process.Limits = s.Process.MaxDuration, s.Process.Limits
 		return lower
 	}
 	lower := Resolve(ResolveInput{
@@ -403,6 +404,7 @@ func (c *Cap) beyond(s Snapshot) []string {
 		if s.Process.MaxDuration != 0 && p.MaxDuration > s.Process.MaxDuration {
 			say("process.max_duration: the session's limit is shorter")
 		}
+		p.Limits.beyond(s.Process.Limits, say)
 		if s.Process.AllowedFamilies != nil {
 			for _, f := range p.AllowedFamilies {
 				if !slices.Contains(s.Process.AllowedFamilies, f) {
@@ -468,15 +470,13 @@ func meetCaps(a, b *Cap) *Cap {
 	default:
 		p := &ProcessCap{
 			ShellEnabled:   both(a.Process.ShellEnabled, b.Process.ShellEnabled),
-			MaxDuration:    a.Process.MaxDuration,
+			MaxDuration:    stricter(a.Process.MaxDuration, b.Process.MaxDuration),
+			Limits:         a.Process.Limits.Meet(b.Process.Limits),
 			DeniedCommands: sorted(slices.Concat(a.Process.DeniedCommands, b.Process.DeniedCommands)),
 		}
 		if a.Process.FilterEnvironment != nil || b.Process.FilterEnvironment != nil {
 			f := is(a.Process.FilterEnvironment) || is(b.Process.FilterEnvironment)
 			p.FilterEnvironment = &f
-		}
-		if p.MaxDuration == 0 || b.Process.MaxDuration != 0 && b.Process.MaxDuration < p.MaxDuration {
-			p.MaxDuration = b.Process.MaxDuration
 		}
 		if a.Process.AllowedFamilies != nil || b.Process.AllowedFamilies != nil {
 			if b.Process.AllowedFamilies == nil {
@@ -884,17 +884,19 @@ func (r capReader) process(v value) *ProcessCap {
 		case "filter_environment":
 			out.FilterEnvironment = readBool(m.value)
 		case "max_duration":
-			if s, ok := m.value.text(`a duration such as "90s" or "10m"`); ok {
-				if err := out.MaxDuration.UnmarshalText([]byte(s)); err != nil {
-					m.value.problem(fmt.Sprintf("%q is no duration", s), `one above zero such as "90s" or "10m"`, "")
-				}
-			}
+			out.MaxDuration = readDuration(m.value)
+		case "max_wall":
+			out.MaxWall = readDuration(m.value)
+		case "max_idle":
+			out.MaxIdle = readDuration(m.value)
+		case "max_processes":
+			out.MaxProcesses = readCount(m.value)
 		case "denied_commands":
 			out.DeniedCommands = commandWords(m.value)
 		case "allowed_families":
 			out.AllowedFamilies = append([]string{}, commandWords(m.value)...)
 		default:
-			m.unknown("shell_enabled", "filter_environment", "max_duration", "denied_commands", "allowed_families")
+			m.unknown("shell_enabled", "filter_environment", "max_duration", "max_wall", "max_idle", "max_processes", "denied_commands", "allowed_families")
 		}
 	}
 	return out

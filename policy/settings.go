@@ -21,6 +21,8 @@ type Settings struct {
 	TrustedProjects []string `json:"trustedProjects,omitempty"`
 	// MaxDuration limits one command of a restricted session; 0 means no limit.
 	MaxDuration Duration `json:"maxDuration,omitzero"`
+	// Limits are of every session, whatever its mode.
+	Limits Limits `json:"limits,omitzero"`
 	// AllowAlways lets an answer write a rule into the policy.
 	AllowAlways bool `json:"allowAlways,omitempty"`
 	// Yolo turns asks into allows; a deny stays, and so does what only a human may
@@ -39,7 +41,8 @@ type Settings struct {
 // ParseSettings reads config.jsonc:
 //
 //	{"roots": [PATH | {"path": PATH, "access": "read" | "write"}], "hosts": [HOST, …],
-//	 "capabilities": [NAME, …], "maxDuration": "1h", "trustedProjects": [PATH, …], "allowAlways": false, "yolo": false,
+//	 "capabilities": [NAME, …], "maxDuration": "1h",
+//	 "limits": {"max_wall": "8h", "max_idle": "30m", "max_processes": 500}, "trustedProjects": [PATH, …], "allowAlways": false, "yolo": false,
 //	 "authorizers": [NAME | {"name": NAME, "command": [PROGRAM, ARGUMENT…], "timeout": "5s", "limit": "deny"}],
 //	 "observers": [{"name": NAME, "command": [PROGRAM, ARGUMENT…], "timeout": "5s"}],
 //	 "autoReview": {"provider": "openai" | "anthropic", "model": NAME, …}}
@@ -80,6 +83,8 @@ func ParseSettings(name string, data []byte) (*Settings, error) {
 					m.value.problem(fmt.Sprintf("%q is no duration", text), `one above zero such as "90s" or "10m"`, "")
 				}
 			}
+		case "limits":
+			s.Limits = readLimits(m.value)
 		case "allowAlways":
 			s.AllowAlways, _ = m.value.boolean()
 		case "yolo":
@@ -92,7 +97,7 @@ func ParseSettings(name string, data []byte) (*Settings, error) {
 		case "autoReview":
 			s.Review = readReview(m.value)
 		default:
-			m.unknown("roots", "hosts", "capabilities", "maxDuration", "trustedProjects", "allowAlways", "yolo", "authorizers", "autoReview", "observers", "$schema")
+			m.unknown("roots", "hosts", "capabilities", "maxDuration", "limits", "trustedProjects", "allowAlways", "yolo", "authorizers", "autoReview", "observers", "$schema")
 		}
 	}
 	if err := d.err(); err != nil {
@@ -188,5 +193,6 @@ func (s *Settings) Input(in ResolveInput) ResolveInput {
 	if d := time.Duration(s.MaxDuration); d > 0 && (in.MaxDuration == 0 || d < in.MaxDuration) {
 		in.MaxDuration = d
 	}
+	in.Limits = in.Limits.Meet(s.Limits)
 	return in
 }

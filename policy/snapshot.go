@@ -97,6 +97,7 @@ type Process struct {
 	FilterEnvironment bool `json:"filter_environment"`
 	// MaxDuration of one command; 0 means no limit.
 	MaxDuration Duration `json:"max_duration,omitzero"`
+	Limits
 	// DeniedCommands are base names that may not be started.
 	DeniedCommands []string `json:"denied_commands,omitempty"`
 	// AllowedFamilies, unless nil, are the only base names that may be started.
@@ -200,6 +201,8 @@ type ResolveInput struct {
 	Hosts, Capabilities []string
 	// MaxDuration limits one command of a restricted session; 0 means none.
 	MaxDuration time.Duration
+	// Limits are of the session, whatever its mode.
+	Limits Limits
 	// Backend is the name of the sandbox backend of this host, "" for none,
 	// BackendAreas what it covers, Degradations what it covers less than fully.
 	Backend      string
@@ -231,7 +234,7 @@ func Resolve(in ResolveInput) Snapshot {
 			Roots: cleanRoots(in.ExtraRoots),
 		},
 		Ceiling:    Everything(),
-		Process:    Process{ShellEnabled: true, FilterEnvironment: true, MaxDuration: Duration(max(0, in.MaxDuration))},
+		Process:    Process{ShellEnabled: true, FilterEnvironment: true, MaxDuration: Duration(max(0, in.MaxDuration)), Limits: in.Limits},
 		Approval:   Approval{AllowOnce: true, AllowForTurn: true},
 		Backend:    Backend{Requirement: RequirementRequired},
 		Generation: in.Generation,
@@ -445,12 +448,10 @@ func meetProcess(a, b Process) Process {
 	out := Process{
 		ShellEnabled:      a.ShellEnabled && b.ShellEnabled,
 		FilterEnvironment: a.FilterEnvironment || b.FilterEnvironment,
-		MaxDuration:       a.MaxDuration,
+		MaxDuration:       stricter(a.MaxDuration, b.MaxDuration),
+		Limits:            a.Limits.Meet(b.Limits),
 		DeniedCommands:    sorted(slices.Concat(a.DeniedCommands, b.DeniedCommands)),
 		AllowedFamilies:   a.AllowedFamilies,
-	}
-	if a.MaxDuration == 0 || b.MaxDuration != 0 && b.MaxDuration < a.MaxDuration {
-		out.MaxDuration = b.MaxDuration
 	}
 	if b.AllowedFamilies != nil {
 		out.AllowedFamilies = meetWords(a.AllowedFamilies, b.AllowedFamilies)

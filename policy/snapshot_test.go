@@ -167,6 +167,9 @@ func TestDigestsTellSnapshotsApart(t *testing.T) {
 	change("ceiling", func(s *Snapshot) { s.Ceiling.SandboxOff = false })
 	change("no family", func(s *Snapshot) { s.Process.AllowedFamilies = []string{} })
 	change("duration", func(s *Snapshot) { s.Process.MaxDuration++ })
+	change("wall", func(s *Snapshot) { s.Process.MaxWall++ })
+	change("idle", func(s *Snapshot) { s.Process.MaxIdle++ })
+	change("processes", func(s *Snapshot) { s.Process.MaxProcesses++ })
 	change("approval", func(s *Snapshot) { s.Approval.AllowForTurn = false })
 	change("generation", func(s *Snapshot) { s.Generation++ })
 	change("parent cap", func(s *Snapshot) { s.ParentCap = &Cap{} })
@@ -233,7 +236,7 @@ var (
 			}
 		}
 		if rapid.Bool().Draw(t, "process") {
-			c.Process = &ProcessCap{ShellEnabled: someBool.Draw(t, "shell"), MaxDuration: Duration(rapid.IntRange(0, 3).Draw(t, "max")) * Duration(time.Minute), DeniedCommands: someWords.Draw(t, "denied")}
+			c.Process = &ProcessCap{ShellEnabled: someBool.Draw(t, "shell"), MaxDuration: Duration(rapid.IntRange(0, 3).Draw(t, "max")) * Duration(time.Minute), Limits: someLimits(t), DeniedCommands: someWords.Draw(t, "denied")}
 			if rapid.Bool().Draw(t, "families there") {
 				c.Process.AllowedFamilies = append([]string{}, someWords.Draw(t, "families")...)
 			}
@@ -271,6 +274,8 @@ func notWider(t *rapid.T, parent, child Snapshot) {
 		fail("environment")
 	case parent.Process.MaxDuration != 0 && (child.Process.MaxDuration == 0 || child.Process.MaxDuration > parent.Process.MaxDuration):
 		fail("duration")
+	case !child.Process.Limits.Within(parent.Process.Limits):
+		fail("limits")
 	case child.Approval.AllowOnce && !parent.Approval.AllowOnce, child.Approval.AllowForTurn && !parent.Approval.AllowForTurn:
 		fail("approval")
 	case parent.Backend.Requirement == RequirementRequired && child.Backend.Requirement != RequirementRequired:
@@ -378,4 +383,25 @@ func TestCapsOnRootsCompareResolvedComponents(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), `cap.jsonc:2:12: path "/w/app/../x" is not clean, expected "/w/x"`) {
 		t.Errorf("%v", err)
 	}
+}
+
+func someLimits(t *rapid.T) Limits {
+	return Limits{
+		MaxWall: Duration(rapid.IntRange(0, 3).Draw(t, "wall")), MaxIdle: Duration(rapid.IntRange(0, 3).Draw(t, "idle")), MaxProcesses: rapid.IntRange(0, 3).Draw(t, "processes"),
+	}
+}
+
+// TestLimitsMeet: the meet is commutative, associative and idempotent, and what it
+// lets through, both sides let through.
+func TestLimitsMeet(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, b, c := someLimits(t), someLimits(t), someLimits(t)
+		m := a.Meet(b)
+		if m != b.Meet(a) || m.Meet(c) != a.Meet(b.Meet(c)) || a.Meet(a) != a || !m.Within(a) || !m.Within(b) {
+			t.Fatalf("%+v and %+v and %+v", a, b, c)
+		}
+		if (a == Limits{}) && m != b {
+			t.Fatalf("no limit and %+v is %+v", b, m)
+		}
+	})
 }

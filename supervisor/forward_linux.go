@@ -130,6 +130,7 @@ func (f *foreign) Notice(n forwarding.Notice) {
 // Handle implements forwarding.Handler.
 func (f *foreign) Handle(ctx context.Context, a forwarding.Ask) (forwarding.Answer, error) {
 	t, s := f.t, f.s
+	defer t.busy(s)()
 	r := a.Request
 	surface, value, tool := gate(r)
 	text, whole := fullCommand(r)

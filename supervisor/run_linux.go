@@ -109,6 +109,7 @@ func (t *tree) run(ctx context.Context, w *wish, out outcome, conn *control.Conn
 		w.s.leader = c
 		t.mu.Unlock()
 	}
+	t.limitCommand(c)
 	go t.watch(c)
 	return <-c.result
 }
@@ -120,6 +121,12 @@ func (t *tree) watch(c *command) {
 		if !answered {
 			answered = true
 			r.Session, r.Command = c.session.id, c.id
+			t.mu.Lock()
+			why := c.why
+			t.mu.Unlock()
+			if why != "" {
+				r = r.Stopping(why)
+			}
 			c.result <- r
 		}
 	}

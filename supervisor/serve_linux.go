@@ -134,6 +134,7 @@ func (t *tree) serveClient(conn *control.Conn, s *session, through *command) {
 	// descriptor in another process must not keep a tool alive.
 	go p.whenGone(ctx.Done(), func() { conn.Close() })
 	result := t.once(s, m.Request, func() control.Result {
+		defer t.busy(s)()
 		return t.handle(ctx, s, caller, conn, m.Request, started)
 	})
 	close(answered)

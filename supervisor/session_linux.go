@@ -60,6 +60,7 @@ type session struct {
 	end      ending        // why it ends, from the first who ended it
 	exit     registry.Exit // its agent's
 	tally    tally         // of its commands that are over
+	limits   limits
 	turn     uint64
 	ended    chan struct{}
 	// stopped is what its end came to, leaves first: fixed when ended is closed.
@@ -121,7 +122,8 @@ type command struct {
 	received time.Time
 	startup  time.Duration // from the request to the running program
 
-	ended bool // under tree.mu
+	ended bool   // under tree.mu
+	why   string // it was stopped by a limit; under tree.mu
 }
 
 func (c *command) role() string {

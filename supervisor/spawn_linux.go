@@ -129,6 +129,9 @@ func wanted(want *control.Spawn) (mode policy.Mode, limit *policy.Cap, res contr
 			return "", nil, failed("%v", err), false
 		}
 	}
+	if err := wantedLimits(want.Limits).Check(); err != nil {
+		return "", nil, failed("%v", err), false
+	}
 	if len(want.Agent) > 200 || strings.ContainsAny(want.Agent, "/\x00\n\x1b") {
 		return "", nil, failed("--agent %q: expected a name of at most 200 characters without '/' and control characters", want.Agent), false
 	}
@@ -181,6 +184,7 @@ func (t *tree) newSession(w *wish, want *control.Spawn, mode policy.Mode, limit 
 	if limit != nil {
 		s.caps = append(s.caps, limit)
 	}
+	narrowed = append(narrowed, limited(s, wantedLimits(want.Limits))...)
 	if err := rules.invalidAgent(s); err != nil {
 		narrowed = append(narrowed, "what agent "+s.agent+" would be allowed is asked, since its file cannot be read: "+err.Error())
 	}
@@ -380,6 +384,7 @@ func (t *tree) begin(s *session, narrowed []string) error {
 	if err != nil {
 		return err
 	}
+	t.limit(s)
 	go t.accept(s)
 	if err := t.serveForeign(s); err != nil {
 		return err

@@ -108,14 +108,10 @@ func below(s, above *session) bool {
 // stopped never looks as if it were complete.
 func (s *session) result(agent control.Result) control.Result {
 	agent.Session = s.id
-	if !s.end.stopped || agent.Class != control.ClassExited && agent.Class != control.ClassSignaled {
+	if !s.end.stopped {
 		return agent
 	}
-	agent.Class, agent.Reason = control.ClassStopped, s.end.why
-	if agent.Exit == 0 {
-		agent.Exit = 128 + int(sigTERM)
-	}
-	return agent
+	return agent.Stopping(s.end.why)
 }
 
 // endSession ends a session with all its children: leaves first, and in each
@@ -190,6 +186,7 @@ func (t *tree) closeOnce(s *session, below []control.Stopped) {
 	t.tickets.drop(s.id)
 	t.mu.Lock()
 	s.ending = true
+	s.unlimit()
 	gone := t.grants.EndSession(s.id)
 	delete(t.sessions, s.id)
 	delete(t.channels, s.channel)

@@ -86,6 +86,7 @@ type tree struct {
 	first    *session
 	running  int
 	closing  bool
+	counting bool // processes are being counted
 }
 
 // Main is the supervisor's entry: it serves one tree until its root session is

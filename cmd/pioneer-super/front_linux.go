@@ -17,6 +17,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/getpioneer/pioneer-super/cmd/pioneer-super/terminal"
+	"github.com/getpioneer/pioneer-super/policy"
 	"github.com/getpioneer/pioneer-super/registry"
 	"github.com/getpioneer/pioneer-super/sandbox"
 	"github.com/getpioneer/pioneer-super/supervisor"
@@ -58,6 +59,9 @@ func spawn(c *cli.Context) error {
 	}
 	request.Command.Argv = argv
 	request.Spawn = &control.Spawn{Mode: c.String("mode"), Agent: c.String("agent")}
+	if request.Spawn.Limits, err = limits(c); err != nil {
+		return err
+	}
 	if path := c.String("cap"); path != "" {
 		if request.Spawn.Cap, err = readFile("--cap", path); err != nil {
 			return exit(125, "%v", err)
@@ -76,6 +80,19 @@ func spawn(c *cli.Context) error {
 		}
 	}
 	return front(c, places, request)
+}
+
+// limits reads the flags that end a session; one that is given is above zero.
+func limits(c *cli.Context) (control.Limits, error) {
+	for _, flag := range []string{"max-wall", "max-idle"} {
+		if c.IsSet(flag) && c.Duration(flag) < time.Millisecond {
+			return control.Limits{}, exit(125, "--%s %s: expected a millisecond or more, such as 90s or 10m", flag, c.Duration(flag))
+		}
+	}
+	if n := c.Int("max-processes"); c.IsSet("max-processes") && (n < 1 || n > policy.MostProcesses) {
+		return control.Limits{}, exit(125, "--max-processes %d: expected 1 to %d", n, policy.MostProcesses)
+	}
+	return control.Limits{WallMS: c.Duration("max-wall").Milliseconds(), IdleMS: c.Duration("max-idle").Milliseconds(), Processes: c.Int("max-processes")}, nil
 }
 
 // nested runs a request as a client of a tree above.

@@ -251,7 +251,7 @@ func TestConfigSchema(t *testing.T) {
 	for which, tops := range map[string][]string{
 		"policy": {"$schema", "permission"}, "hard-guards": {"$schema", "permission", "protectedWrites"},
 		"cap":    {"$schema", "approval", "backend", "ceiling", "open", "process", "profile", "sandbox"},
-		"config": {"$schema", "allowAlways", "authorizers", "autoReview", "capabilities", "hosts", "maxDuration", "observers", "roots", "trustedProjects", "yolo"},
+		"config": {"$schema", "allowAlways", "authorizers", "autoReview", "capabilities", "hosts", "limits", "maxDuration", "observers", "roots", "trustedProjects", "yolo"},
 	} {
 		got := runHere("", "config", "schema", which)
 		var v struct {

@@ -171,10 +171,10 @@ func fileSchema(title, description string, t reflect.Type) schema {
 
 func structSchema(file string, t reflect.Type) schema {
 	properties := schema{}
-	for i := range t.NumField() {
-		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+	for _, field := range reflect.VisibleFields(t) {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		if name != "" && name != "-" {
-			properties[name] = fieldSchema(file, name, t.Field(i).Type)
+			properties[name] = fieldSchema(file, name, field.Type)
 		}
 	}
 	return schema{"type": "object", "properties": properties, "additionalProperties": false}
@@ -199,6 +199,8 @@ func fieldSchema(file, name string, t reflect.Type) schema {
 		return text(`^[0-9A-Za-z*._:%\[\]-]+$`, `a host such as "example.org", "*.example.org" or either with ":port"`)
 	case "denied_commands", "allowed_families":
 		return text(`^[^/ *?\n\t]+$`, "the name of a program, without its folder")
+	case "max_processes":
+		return schema{"type": "integer", "minimum": 1, "maximum": policy.MostProcesses}
 	case "capabilities":
 		all := `ssh|gpg|docker|display|nest|(git-credential|env):.+`
 		if file == "cap" {

@@ -69,13 +69,13 @@ var goodFiles = map[string][]string{
 		`{}`, `{"profile": {"mode": "supervised", "policy": {"kinds": {"shell_command": "deny"}, "allow_tools": ["Read*"], "deny_tools": ["x"], "allow_paths": [["/a"], ["b"]], "deny_paths": []}}}`,
 		`{"sandbox": {"mode": "read_only", "tmp": "isolated"}, "open": {"read_all": true, "write_all": false, "read": ["/a", {"path": "/b", "access": "read"}, "/"], "write": []},
 		  "ceiling": {"network": "restricted", "hosts": ["*.Example.org:443", "[::1]:80"], "denied_hosts": ["x"], "capabilities": ["ssh", "env:HOME", "git-credential:github.com", "*"], "sandbox_off": false},
-		  "process": {"shell_enabled": true, "filter_environment": true, "max_duration": "1h30m", "denied_commands": ["curl"], "allowed_families": []},
+		  "process": {"shell_enabled": true, "filter_environment": true, "max_duration": "1h30m", "max_wall": "8h", "max_idle": "90s", "max_processes": 200, "denied_commands": ["curl"], "allowed_families": []},
 		  "approval": {"allow_once": true, "allow_for_turn": false}, "backend": {"requirement": "required"}}`,
 		`{"ceiling": {"write": [{"path": "/a/", "access": "write"}]}}`,
 	},
 	"config": {
 		`{}`, `{"roots": ["/srv/cache", {"path": "/opt/x/", "access": "write"}], "hosts": ["go.dev"], "capabilities": ["ssh", "env:*"], "maxDuration": "1.5h", "allowAlways": true, "yolo": false}`,
-		`{"maxDuration": "+.5s"}`, `{"trustedProjects": ["/srv/one", "/srv/two/"]}`,
+		`{"maxDuration": "+.5s"}`, `{"limits": {"max_wall": "8h", "max_idle": "30m", "max_processes": 1}}`, `{"trustedProjects": ["/srv/one", "/srv/two/"]}`,
 		`{"observers": [{"name": "o", "command": ["/usr/bin/logger", "-t", "x"], "timeout": "2s"}]}`, `{"observers": []}`,
 	},
 }
@@ -97,12 +97,12 @@ var badFiles = map[string][]string{
 		`{"mode": "supervised"}`, `{"profile": {"mode": "yolo"}}`, `{"profile": {"policy": {"kinds": {"bash": "deny"}}}}`, `{"profile": {"policy": {"kinds": {"shell_command": "no"}}}}`,
 		`{"profile": {"policy": {"allow_tools": "x"}}}`, `{"profile": {"policy": {"deny_tools": [[]]}}}`, `{"sandbox": {"tmp": "none"}}`, `{"open": {"read": ["a"]}}`, `{"open": {"read": [{"access": "read"}]}}`,
 		`{"open": {"read": [{"path": "/a", "access": "write"}]}}`, `{"open": {"write": [{"path": "/a", "access": "read"}]}}`, `{"open": {"hosts": ["https://x.org"]}}`, `{"open": {"network": "off"}}`,
-		`{"open": {"capabilities": ["off"]}}`, `{"open": {"capabilities": ["root"]}}`, `{"open": {"read_all": "yes"}}`, `{"process": {"max_duration": "0s"}}`, `{"process": {"max_duration": 60}}`,
+		`{"open": {"capabilities": ["off"]}}`, `{"open": {"capabilities": ["root"]}}`, `{"open": {"read_all": "yes"}}`, `{"process": {"max_duration": "0s"}}`, `{"process": {"max_duration": 60}}`, `{"process": {"max_idle": "-1s"}}`, `{"process": {"max_processes": "5"}}`, `{"process": {"max_processes": 1.5}}`,
 		`{"process": {"max_duration": "1d"}}`, `{"process": {"denied_commands": ["/bin/rm"]}}`, `{"process": {"denied_commands": ["rm *"]}}`, `{"approval": true}`, `{"backend": {"requirement": "yes"}}`, `{"open": {"roots": []}}`,
 	},
 	"config": {
 		`{"roots": ["rel"]}`, `{"roots": ["/"]}`, `{"roots": [{"path": "/a", "provenance": "x"}]}`, `{"roots": [{"access": "read"}]}`, `{"roots": [{"path": "/a", "access": "all"}]}`, `{"roots": "/a"}`,
-		`{"hosts": ["http://x"]}`, `{"observers": ["name"]}`, `{"observers": [{"name": "o"}]}`, `{"observers": [{"name": "o", "command": ["/x"], "limit": "deny"}]}`, `{"trustedProjects": ["rel"]}`, `{"trustedProjects": ["/"]}`, `{"trustedProjects": "/a"}`, `{"trustedProjects": [{"path": "/a"}]}`, `{"capabilities": ["*"]}`, `{"capabilities": ["off"]}`, `{"capabilities": ["env:"]}`, `{"maxDuration": "soon"}`, `{"maxDuration": "-1s"}`, `{"yolo": "yes"}`, `{"allowAlways": 1}`, `{"Roots": []}`,
+		`{"hosts": ["http://x"]}`, `{"observers": ["name"]}`, `{"observers": [{"name": "o"}]}`, `{"observers": [{"name": "o", "command": ["/x"], "limit": "deny"}]}`, `{"trustedProjects": ["rel"]}`, `{"trustedProjects": ["/"]}`, `{"trustedProjects": "/a"}`, `{"trustedProjects": [{"path": "/a"}]}`, `{"capabilities": ["*"]}`, `{"capabilities": ["off"]}`, `{"capabilities": ["env:"]}`, `{"maxDuration": "soon"}`, `{"limits": {"max_wall": 8}}`, `{"limits": {"max_processes": 0}}`, `{"limits": {"maxWall": "8h"}}`, `{"maxDuration": "-1s"}`, `{"yolo": "yes"}`, `{"allowAlways": 1}`, `{"Roots": []}`,
 	},
 }
 

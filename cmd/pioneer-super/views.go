@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -136,7 +137,7 @@ func printSession(w io.Writer, n *registry.SessionNode, indent string, last bool
 	if n.PID > 0 {
 		line += fmt.Sprintf(", pid %d", n.PID)
 	}
-	fmt.Fprintln(w, indent+branch+visible(line+", "+string(n.State)))
+	fmt.Fprintln(w, indent+branch+visible(line+", "+sessionState(n)))
 	for _, a := range n.Asks {
 		waits := now.Sub(time.UnixMilli(a.Since)).Round(time.Second)
 		fmt.Fprintln(w, indent+next+visible(fmt.Sprintf("? waits %s for an answer: %s %s", waits, a.Surface, clip(a.Value))))
@@ -150,6 +151,18 @@ func printSession(w io.Writer, n *registry.SessionNode, indent string, last bool
 	for i, child := range n.Children {
 		printSession(w, child, indent+next, i == len(n.Children)-1, now)
 	}
+}
+
+// sessionState is what a session does; of its end, what is known of it and why it was.
+func sessionState(n *registry.SessionNode) string {
+	out := string(n.State)
+	if n.Why != "" {
+		out += ": " + clip(n.Why)
+	}
+	if n.State == registry.Ended && n.Exit != nil && !n.Exit.Proven() {
+		out += " (not proven that nothing is left: " + cmp.Or(clip(n.Exit.Proof), "no proof") + ")"
+	}
+	return out
 }
 
 func clip(s string) string {

@@ -125,8 +125,17 @@ func CheckOptions(options []string) error {
 type Spawn struct {
 	Mode  string `json:"mode,omitempty"`
 	Agent string `json:"agent,omitempty"`
+	// Limits end the session; it has the stricter ones of these and its parent's.
+	Limits Limits `json:"limits,omitzero"`
 	// Cap is the content of a cap file that the client opened with its own rights.
 	Cap *File `json:"cap,omitzero"`
+}
+
+// Limits are those that a client wants for its session; 0 is none.
+type Limits struct {
+	WallMS    int64 `json:"wallMS,omitzero"` // milliseconds
+	IdleMS    int64 `json:"idleMS,omitzero"` // milliseconds
+	Processes int   `json:"processes,omitzero"`
 }
 
 // File is a file that the client read.
@@ -238,6 +247,19 @@ type Result struct {
 	Leftovers int `json:"leftovers,omitempty"`
 	// Stopped are the sessions that OpStop ended, leaves first.
 	Stopped []Stopped `json:"stopped,omitempty"`
+}
+
+// Stopping is the result of what ran and was ended for that reason before it was
+// done: it never looks as if it were complete.
+func (r Result) Stopping(why string) Result {
+	if r.Class != ClassExited && r.Class != ClassSignaled {
+		return r
+	}
+	r.Class, r.Reason = ClassStopped, why
+	if r.Exit == 0 {
+		r.Exit = 128 + 15 // as by SIGTERM
+	}
+	return r
 }
 
 // Stopped is what the end of one session came to.

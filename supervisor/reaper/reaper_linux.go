@@ -20,6 +20,10 @@ type Process struct {
 	Start  uint64
 	State  byte
 	Name   string
+	// Used is the processor time that it and the children that it waited for used,
+	// in clock ticks; Memory is its resident set, in pages.
+	Used   uint64
+	Memory uint64
 }
 
 // BecomeSubreaper makes orphaned descendants children of this process
@@ -47,8 +51,8 @@ func parse(pid int, stat []byte) (Process, error) {
 		return Process{}, fmt.Errorf("/proc/%d/stat has no name", pid)
 	}
 	fields := bytes.Fields(stat[end+1:])
-	if len(fields) < 20 {
-		return Process{}, fmt.Errorf("/proc/%d/stat has %d fields after the name, expected 20 or more", pid, len(fields))
+	if len(fields) < 22 {
+		return Process{}, fmt.Errorf("/proc/%d/stat has %d fields after the name, expected 22 or more", pid, len(fields))
 	}
 	parent, err := strconv.Atoi(string(fields[1]))
 	if err != nil {
@@ -58,7 +62,13 @@ func parse(pid int, stat []byte) (Process, error) {
 	if err != nil {
 		return Process{}, fmt.Errorf("/proc/%d/stat: start time: %w", pid, err)
 	}
-	return Process{PID: pid, Parent: parent, Start: start, State: fields[0][0], Name: string(stat[open+1 : end])}, nil
+	p := Process{PID: pid, Parent: parent, Start: start, State: fields[0][0], Name: string(stat[open+1 : end])}
+	for _, field := range fields[11:15] { // utime, stime, cutime, cstime
+		ticks, _ := strconv.ParseUint(string(field), 10, 64)
+		p.Used += ticks
+	}
+	p.Memory, _ = strconv.ParseUint(string(fields[21]), 10, 64)
+	return p, nil
 }
 
 // Descendants returns what lives below root, leaves first. Zombies are not in it.
@@ -72,10 +82,19 @@ func Descendants(root int, spare func(child int) bool) ([]Process, error) {
 // may not be looked at, or that went while /proc was read, and then who was below
 // it is seen below nobody.
 func descendants(root int, spare func(child int) bool) (out []Process, missing []int, err error) {
-	children, missing, err := table()
+	table, missing, err := lookAll()
 	if err != nil {
 		return nil, nil, err
 	}
+	return table.Below(root, spare), missing, nil
+}
+
+// Table is every process that was seen in one pass over /proc, by its parent.
+type Table map[int][]Process
+
+// Below returns what lives below root, as Descendants does.
+func (children Table) Below(root int, spare func(child int) bool) []Process {
+	var out []Process
 	var walk func(pid, depth int)
 	walk = func(pid, depth int) {
 		if depth > 4096 {
@@ -92,12 +111,17 @@ func descendants(root int, spare func(child int) bool) (out []Process, missing [
 		}
 	}
 	walk(root, 0)
-	return out, missing, nil
+	return out
 }
 
-// table is every process by its parent, and the parents that are none of them, in
-// order.
-func table() (children map[int][]Process, missing []int, err error) {
+// LookAll reads every process that can be seen.
+func LookAll() (Table, error) {
+	children, _, err := lookAll()
+	return children, err
+}
+
+// lookAll is LookAll, with the parents that are none of what was seen, in order.
+func lookAll() (children Table, missing []int, err error) {
 	dir, err := os.Open("/proc")
 	if err != nil {
 		return nil, nil, err
@@ -107,7 +131,7 @@ func table() (children map[int][]Process, missing []int, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	children = map[int][]Process{}
+	children = Table{}
 	seen := map[int]bool{0: true}
 	for _, name := range names {
 		if name[0] < '1' || name[0] > '9' {

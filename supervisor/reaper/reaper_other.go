@@ -14,7 +14,18 @@ type Process struct {
 	Start  uint64
 	State  byte
 	Name   string
+	Used   uint64
+	Memory uint64
 }
+
+// Table is every process that was seen in one pass, by its parent.
+type Table map[int][]Process
+
+// Below is not built for this system.
+func (Table) Below(int, func(int) bool) []Process { return nil }
+
+// LookAll is not built for this system.
+func LookAll() (Table, error) { return nil, errors.ErrUnsupported }
 
 // BecomeSubreaper is Linux's alone.
 func BecomeSubreaper() error { return errors.ErrUnsupported }
