@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/getpioneer/pioneer-super/integration/marks"
 )
 
 func newApp() *cli.App {
@@ -124,8 +126,21 @@ func contextCommand() *cli.Command {
 func turnCommand() *cli.Command {
 	return &cli.Command{
 		Name: "turn", Usage: "mark the start or the end of a turn: its grants end with it",
-		UsageText: "pioneer-super turn { start | end }",
-		Action:    func(c *cli.Context) error { return turn(c) },
+		UsageText: "pioneer-super turn { start | end }\npioneer-super turn marks AGENT",
+		CustomHelpTemplate: helpText(`An agent marks its own turns; a tool may only end one. A session that marks none is
+one turn. marks prints what makes an agent do it by itself; an agent that has one: `+strings.Join(marks.Agents(), ", ")+`.`,
+			"pioneer-super turn end\npioneer-super turn marks pi > ~/.pi/agent/extensions/pioneer-super-turns.ts"),
+		Action: func(c *cli.Context) error {
+			if c.Args().First() != "marks" {
+				return turn(c)
+			}
+			text, ok := marks.Text(c.Args().Get(1))
+			if !ok || c.NArg() != 2 {
+				return exit(2, "turn marks: expected one of %s", strings.Join(marks.Agents(), ", "))
+			}
+			fmt.Fprint(c.App.Writer, text)
+			return nil
+		},
 	}
 }
 
