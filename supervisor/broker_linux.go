@@ -24,6 +24,7 @@ type wish struct {
 	caller   *command // nil: the front
 	op       string
 	k        *keeperProcess
+	seat     *seat
 	dir      keeper.File
 	env      []string // what the command would get
 	path     string   // the PATH on which its words were found
@@ -50,15 +51,16 @@ type wish struct {
 // exec judges and runs a tool.
 func (t *tree) exec(ctx context.Context, s *session, caller *command, conn *control.Conn, r *control.Request, started chan<- *command) control.Result {
 	received := time.Now()
-	if res, ok := t.admit(s); !ok {
+	seat, res, ok := t.admit(s)
+	if !ok {
 		return res
 	}
-	defer t.leave()
+	defer seat.leave()
 	k, err := t.pool.take()
 	if err != nil {
 		return failed("%v", err)
 	}
-	w := &wish{s: s, caller: caller, op: control.OpExec, k: k, received: received}
+	w := &wish{s: s, caller: caller, op: control.OpExec, k: k, seat: seat, received: received}
 	kept := false
 	defer func() {
 		if !kept {
@@ -74,30 +76,6 @@ func (t *tree) exec(ctx context.Context, s *session, caller *command, conn *cont
 	}
 	kept = true
 	return t.run(ctx, w, out, conn, started)
-}
-
-// admit counts a command against the tree's budget.
-func (t *tree) admit(s *session) (control.Result, bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.closing || s != nil && s.ending {
-		return failed("the session is ending"), false
-	}
-	// What a tool left in the background has a keeper as long as it lives.
-	if max(t.running, len(t.byKeeper)) >= maxCommands {
-		return failed("%d commands run or wait in this tree, which is the limit", maxCommands), false
-	}
-	if s != nil && len(s.commands) >= maxLeft {
-		return failed("%d commands of this session run, those in the background with them, which is the limit", maxLeft), false
-	}
-	t.running++
-	return control.Result{}, true
-}
-
-func (t *tree) leave() {
-	t.mu.Lock()
-	t.running--
-	t.mu.Unlock()
 }
 
 // settle decides a wish that is to be run, and looks again at what can change

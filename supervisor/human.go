@@ -39,6 +39,9 @@ const (
 	// maxPerSession bounds those of one session, so that one noisy child cannot
 	// take the places of its siblings.
 	maxPerSession = 32
+	// maxShown bounds the questions of one session that an endpoint shows at once:
+	// those of its siblings are not behind all of them.
+	maxShown = 8
 	// maxWrongPhrases locks the phrase for the tree.
 	maxWrongPhrases = 3
 )
@@ -215,6 +218,9 @@ func (h *humans) next(e *endpoint) (control.Message, bool) {
 		if q.Pairing && e.proof != ProofTerminal || slices.Contains(e.shown, q) {
 			continue
 		}
+		if e.shows(q.Session) >= maxShown {
+			continue
+		}
 		e.shown = append(e.shown, q)
 		shown := q.Question
 		shown.Waiting = len(h.waiting) - 1
@@ -236,6 +242,16 @@ func (h *humans) notify(text string, told *control.Conn) {
 		}
 	}
 	h.wake()
+}
+
+// shows counts the questions of a session that an endpoint was sent and that wait.
+func (e *endpoint) shows(session string) (n int) {
+	for _, q := range e.shown {
+		if q.Session == session {
+			n++
+		}
+	}
+	return n
 }
 
 // wake lets every endpoint look for news. Its caller holds mu.

@@ -24,15 +24,7 @@ func (t *tree) listenHuman() (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	go func() {
-		for {
-			c, err := l.AcceptUnix()
-			if err != nil {
-				return
-			}
-			go t.serveHuman(control.NewConn(c))
-		}
-	}()
+	go t.acceptEach(l, t.serveHuman)
 	return l, nil
 }
 
@@ -60,6 +52,11 @@ func (t *tree) attachApprover(files []*os.File) error {
 // first; before that it can do nothing.
 func (t *tree) serveHuman(conn *control.Conn) {
 	defer conn.Close()
+	defer t.callers.Add(-1)
+	if t.callers.Add(1) > maxCallers {
+		conn.Send(control.Message{Result: &control.Result{Exit: 125, Class: control.ClassFailed, Reason: fmt.Sprintf("%d connections to the human socket are open, which is the limit", maxCallers)}})
+		return
+	}
 	p, err := peerOf(conn.Unix())
 	if err == nil {
 		defer p.close()

@@ -32,6 +32,7 @@ func (t *tree) run(ctx context.Context, w *wish, out outcome, conn *control.Conn
 	}
 	w.s.commands[c.id] = c
 	t.byKeeper[w.k.pid] = c
+	w.seat.taken() // the command itself counts from here on
 	t.mu.Unlock()
 	told := false // that it starts
 	gone := func(res control.Result) control.Result {

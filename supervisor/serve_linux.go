@@ -47,13 +47,7 @@ func (t *tree) greet(conn *control.Conn, session string) error {
 
 // accept serves a session's own listener.
 func (t *tree) accept(s *session) {
-	for {
-		u, err := s.listen.AcceptUnix()
-		if err != nil {
-			return
-		}
-		go t.serveClient(control.NewConn(u), s, nil)
-	}
+	t.acceptEach(s.listen, func(conn *control.Conn) { t.serveClient(conn, s, nil) })
 }
 
 // serveClient serves one connection of an agent or tool of s. Its role is what
@@ -65,12 +59,11 @@ func (t *tree) serveClient(conn *control.Conn, s *session, through *command) {
 		return
 	}
 	defer t.requests.Done()
-	if s.clients.Add(1) > maxClients {
-		s.clients.Add(-1)
-		conn.Send(control.Message{Result: &control.Result{Exit: 125, Class: control.ClassFailed, Reason: fmt.Sprintf("%d clients of this session are connected, which is the limit", maxClients)}})
+	if err := t.connected(s); err != nil {
+		conn.Send(control.Message{Result: &control.Result{Exit: 125, Class: control.ClassFailed, Reason: err.Error()}})
 		return
 	}
-	defer s.clients.Add(-1)
+	defer t.disconnected(s)
 	p, err := peerOf(conn.Unix())
 	var caller *command
 	if err == nil {

@@ -56,6 +56,7 @@ type session struct {
 	commands map[string]*command
 	leader   *command
 	jobs     int // that are remembered
+	reserved int // places of its commands that do not run yet
 	ending   bool
 	end      ending        // why it ends, from the first who ended it
 	exit     registry.Exit // its agent's

@@ -37,10 +37,11 @@ func lookupOrder(word, path string, digest bool) keeper.Order {
 // spawn starts a session: judged, unless it is the root's, which the operator
 // started. It returns when the session is over, with its agent's status.
 func (t *tree) spawn(ctx context.Context, parent *session, caller *command, conn *control.Conn, r *control.Request) control.Result {
-	if res, ok := t.admit(parent); !ok {
+	seat, res, ok := t.admit(parent)
+	if !ok {
 		return res
 	}
-	defer t.leave()
+	defer seat.leave()
 	if parent != nil && parent.depth+1 > t.root.MaxDepth {
 		return failed("depth limit: session %s is at depth %d of at most %d; the tree's --max-depth sets it", parent.title(), parent.depth, t.root.MaxDepth)
 	}
@@ -62,7 +63,7 @@ func (t *tree) spawn(ctx context.Context, parent *session, caller *command, conn
 			k.release()
 		}
 	}()
-	w := &wish{s: parent, caller: caller, op: control.OpSpawn, k: k, agent: true, received: time.Now()}
+	w := &wish{s: parent, caller: caller, op: control.OpSpawn, k: k, seat: seat, agent: true, received: time.Now()}
 	if res, ok := t.prepare(w, r); !ok {
 		return res
 	}

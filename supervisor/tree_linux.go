@@ -25,9 +25,6 @@ const (
 	frontFD = 3
 	// defaultDepth is how many sessions may stand below each other.
 	defaultDepth = 8
-	maxCommands  = 256 // at once, per tree
-	maxClients   = 128 // connections at once, per session
-	maxLeft      = 128 // commands at once, per session, with those in the background
 	// maxJobs bounds the requests of one session that are remembered, and so those
 	// that it makes in ten minutes: one noisy child takes no place of its siblings.
 	maxJobs = 8192
@@ -70,6 +67,8 @@ type tree struct {
 	cancel    context.CancelFunc
 	forwarder *forwarder
 
+	clients  atomic.Int32   // connections of all sessions
+	callers  atomic.Int32   // connections to the socket of human operations
 	stops    sync.WaitGroup // what the human stops just now
 	requests sync.WaitGroup // that are being carried out; see enter
 
@@ -84,7 +83,7 @@ type tree struct {
 	jobs     map[string]*job
 	spools   map[string]*spool.Spool
 	first    *session
-	running  int
+	reserved int // places of commands that do not run yet
 	closing  bool
 	counting bool // processes are being counted
 }
