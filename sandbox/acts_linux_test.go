@@ -344,7 +344,8 @@ func writeThroughFD(s script) error {
 // writing: what is opened must be judged where it is, not where it was said to be.
 func swapRace(s script) error {
 	w := s.World.Workspace
-	if err := errors.Join(os.MkdirAll(w+"/race", 0o755), os.WriteFile(w+"/race/file", nil, 0o644)); err != nil {
+	// An earlier race may have left the two the wrong way round.
+	if err := errors.Join(os.RemoveAll(w+"/race"), os.RemoveAll(w+"/race-link"), os.MkdirAll(w+"/race", 0o755), os.WriteFile(w+"/race/file", nil, 0o644)); err != nil {
 		return err
 	}
 	if err := os.Symlink(s.World.Outside, w+"/race-link"); err != nil && !errors.Is(err, os.ErrExist) {

@@ -32,6 +32,11 @@ func (p Profile) confine() error {
 	if err != nil {
 		return fmt.Errorf("sandbox: %w", err)
 	}
+	unlisted, err := p.unlisted()
+	if err != nil {
+		return fmt.Errorf("sandbox cannot verify itself: a place that no rule names: %w", err)
+	}
+	defer func() { _ = unix.Close(unlisted) }()
 	var program []bpf.RawInstruction
 	if p.Strict || p.Guard {
 		if program, err = p.program(); err != nil {
@@ -49,7 +54,7 @@ func (p Profile) confine() error {
 		{"capabilities", p.dropCapabilities},
 		{"landlock", func() error { return enterDomain(ruleset) }},
 		{"system call filter", func() error { return installFilter(program) }},
-		{"verification", func() error { return p.verify(status) }},
+		{"verification", func() error { return p.verify(status, unlisted) }},
 	}
 	for _, step := range steps {
 		if err := step.do(); err != nil {
@@ -172,7 +177,7 @@ func (p Profile) program() ([]bpf.RawInstruction, error) {
 	var code []bpf.Instruction
 	var err error
 	if p.Strict {
-		code, err = filter(runtime.GOARCH, filterRules{Network: p.Network, UnixSockets: p.UnixSockets, SharedMemory: p.SharedMemory})
+		code, err = filter(runtime.GOARCH, filterRules{Network: p.Network || p.Loopback, UnixSockets: p.UnixSockets, SharedMemory: p.SharedMemory})
 	} else {
 		code, err = guardFilter(runtime.GOARCH)
 	}
@@ -199,7 +204,7 @@ func installFilter(program []bpf.RawInstruction) error {
 
 // verify reads back what the kernel says of this thread and then tries, once each, what
 // must be refused now.
-func (p Profile) verify(status int) error {
+func (p Profile) verify(status, unlisted int) error {
 	buf := make([]byte, 16<<10)
 	n, err := unix.Pread(status, buf, 0)
 	if err != nil {
@@ -225,17 +230,31 @@ func (p Profile) verify(status int) error {
 			return fmt.Errorf("%s is %#x after confinement, expected %#x", name, got, value)
 		}
 	}
-	return p.tryForbidden()
+	return p.tryForbidden(unlisted)
 }
 
-func (p Profile) tryForbidden() error {
+// unlisted is a directory that no file rule names: the host's root, and in a view, whose root may
+// be listed, one that is mounted nowhere.
+func (p Profile) unlisted() (int, error) {
+	if len(p.View) > 0 {
+		return newMount("tmpfs", 0)
+	}
+	return unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+}
+
+func (p Profile) tryForbidden(unlisted int) error {
 	if p.Files {
-		fd, err := unix.Open("/", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		fd, err := unix.Openat(unlisted, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		if err == nil {
 			_ = unix.Close(fd)
 		}
 		if !errors.Is(err, unix.EACCES) {
-			return fmt.Errorf("/ can still be opened (%v): the file rules do not hold", err)
+			return fmt.Errorf("a directory that no rule names can still be opened (%v): the file rules do not hold", err)
+		}
+	}
+	if len(p.View) > 0 {
+		if err := unix.Mkdir("/.view", 0o700); !errors.Is(err, unix.EROFS) && !errors.Is(err, unix.EACCES) {
+			return fmt.Errorf("the root of the view can be written (%v): the mounts do not hold", err)
 		}
 	}
 	if p.Strict {

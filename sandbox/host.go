@@ -37,6 +37,9 @@ type Host struct {
 	SeatbeltLack string `json:"seatbeltLack,omitempty"`
 	// SeatbeltExistence is true when the system knows the operation file-test-existence.
 	SeatbeltExistence bool `json:"seatbeltExistence,omitempty"`
+	// NamespacesLack says why Backend is not [BackendNamespaces], "" when it is or was not tried: see
+	// [Host.WithNamespaces].
+	NamespacesLack string `json:"namespacesLack,omitempty"`
 	// Root is true when the effective user is the superuser.
 	Root bool `json:"root"`
 	// UID is the effective user.
@@ -61,6 +64,18 @@ type Host struct {
 func Probe() Host {
 	h := probe()
 	h.System = runtime.GOOS
+	return h
+}
+
+// WithNamespaces is h after what [Probe] cannot do without a second process was tried: a
+// command's namespaces and a view in them. err is why it failed, nil when it worked.
+func (h Host) WithNamespaces(err error) Host {
+	switch {
+	case err != nil:
+		h.NamespacesLack = err.Error()
+	case h.Backend == BackendLandlock:
+		h.Backend = BackendNamespaces
+	}
 	return h
 }
 

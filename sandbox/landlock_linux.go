@@ -65,7 +65,7 @@ func rulesetFor(p Profile) rulesetAttr {
 		if p.Files {
 			attr.files |= row.files
 		}
-		if !p.Network {
+		if !p.Network && !p.Loopback {
 			attr.network |= row.network // no rule follows: no port at all
 		}
 		if p.Envelope {

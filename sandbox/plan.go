@@ -312,16 +312,32 @@ func plan(r Request, memory *Planner) (Profile, Report, error) {
 		return Profile{}, refused, err
 	}
 	p := Profile{
-		Backend: BackendLandlock, Landlock: r.Host.LandlockABI, Envelope: r.Host.LandlockABI >= landlockScopes,
+		Backend: r.Host.Backend, Landlock: r.Host.LandlockABI, Envelope: r.Host.LandlockABI >= landlockScopes,
 		Files: true, Read: roots.read, Write: roots.write, Exec: roots.exec, List: roots.list, Devices: roots.devices,
 		Network: r.Network, UnixSockets: r.UnixSockets, SharedMemory: r.SharedMemory, Strict: true, Guard: true, NoNewPrivs: true,
 		DropCapabilities: true, KeepDACOverride: roots.foreign != "",
+	}
+	switch p.Backend {
+	case BackendNamespaces:
+		p.inView(r, roots)
+	case "":
+		p.Backend = BackendLandlock
 	}
 	p = withCommon(p, r)
 	if err := p.Validate(); err != nil {
 		return Profile{}, refused, err
 	}
 	return p, report(p, r, roots), nil
+}
+
+// inView turns the file rules of a host into those of a view: what is private there is open to
+// the command, and every name in it may be seen.
+func (p *Profile) inView(r Request, roots roots) {
+	p.View = planView(r, roots)
+	p.List = []string{"/"}
+	p.Write = append(slices.Clone(p.Write), "/dev/shm")
+	p.Devices = append(slices.Clone(p.Devices), "/dev/pts")
+	p.Loopback, p.SharedMemory = !p.Network, true
 }
 
 func withCommon(p Profile, r Request) Profile {
@@ -346,17 +362,18 @@ func require(h Host) error {
 }
 
 func report(p Profile, r Request, roots roots) Report {
+	host := len(p.View) == 0
 	have := map[string]bool{
-		DegradedSignals:      !p.Envelope,
-		DegradedMetadata:     true,
-		DegradedNames:        true,
+		DegradedSignals:      !p.Envelope && host,
+		DegradedMetadata:     host,
+		DegradedNames:        host,
 		DegradedProtected:    roots.workspaceWritable,
-		DegradedProcessList:  true,
-		DegradedLocalhost:    !p.Network,
+		DegradedProcessList:  host,
+		DegradedLocalhost:    !p.Network && !p.Loopback,
 		DegradedNetworkAll:   p.Network,
 		DegradedUnixSockets:  p.UnixSockets,
-		DegradedSharedMemory: r.SharedMemory,
-		DegradedTerminals:    r.Pseudoterminals,
+		DegradedSharedMemory: r.SharedMemory && host,
+		DegradedTerminals:    r.Pseudoterminals && host,
 		DegradedDevices:      p.Landlock < landlockIoctl,
 		DegradedProcessLimit: r.Host.Root && p.Limits.Processes != 0,
 		DegradedRootFiles:    r.Host.Root,
@@ -372,7 +389,9 @@ func report(p Profile, r Request, roots roots) Report {
 	if !p.Envelope {
 		out.Missing = append(out.Missing, lackScopes(r.Host))
 	}
-	if !r.Host.UserNamespaces {
+	if host && r.Host.NamespacesLack != "" {
+		out.Missing = append(out.Missing, "namespaces: "+r.Host.NamespacesLack)
+	} else if !r.Host.UserNamespaces && !r.Host.Root {
 		out.Missing = append(out.Missing, "user namespaces: "+r.Host.UserNamespacesLack)
 	}
 	if roots.foreign != "" {

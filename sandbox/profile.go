@@ -28,7 +28,7 @@ const (
 //
 // The zero value is not "no restriction": it is refused.
 type Profile struct {
-	// Backend names what carries the profile out: "linux-landlock", or
+	// Backend names what carries the profile out: "linux-ns", "linux-landlock", or
 	// "envelope" for the control envelope alone.
 	Backend string `json:"backend"`
 	// Landlock is the interface version that the plan counts on. A kernel that
@@ -53,9 +53,15 @@ type Profile struct {
 	// Devices are device nodes, or directories of them, that may be opened for
 	// reading and writing and be controlled (ioctl).
 	Devices []string `json:"devices,omitempty"`
+	// View is the file system that the process sees, in the order in which it is made; it is
+	// put on by [Profile.Enter] before the rest. Empty leaves the host's.
+	View []Mount `json:"view,omitempty"`
 	// Network true leaves the host's network as it is; false refuses every
-	// internet socket.
+	// internet socket, unless Loopback is set.
 	Network bool `json:"network"`
+	// Loopback lets internet sockets through to a network namespace in which there is nothing
+	// but its own loopback interface.
+	Loopback bool `json:"loopback,omitempty"`
 	// UnixSockets true lets socket(AF_UNIX) through. False refuses it; connected
 	// stream pairs (socketpair) stay, since programs use them as pipes.
 	UnixSockets bool `json:"unixSockets"`
@@ -100,8 +106,10 @@ type Limits struct {
 
 // The backends of this package.
 const (
-	BackendLandlock = "linux-landlock"
-	BackendEnvelope = "envelope"
+	// BackendNamespaces is own namespaces and a view, and all that BackendLandlock is inside them.
+	BackendNamespaces = "linux-ns"
+	BackendLandlock   = "linux-landlock"
+	BackendEnvelope   = "envelope"
 )
 
 // Least Landlock versions, by what they add.
@@ -128,8 +136,12 @@ func (p Profile) Validate() error {
 		return p.validateSeatbelt()
 	}
 	switch p.Backend {
-	case BackendLandlock:
+	case BackendLandlock, BackendNamespaces:
 		switch {
+		case (p.Backend == BackendNamespaces) != (len(p.View) > 0):
+			return bad("backend %s with a view of %d mounts", p.Backend, len(p.View))
+		case p.Loopback && (p.Network || p.Backend != BackendNamespaces):
+			return bad("loopback of its own beside another network")
 		case !p.Files:
 			return bad("backend %s without file rules", p.Backend)
 		case !p.Strict || !p.Guard:
@@ -140,7 +152,7 @@ func (p Profile) Validate() error {
 			return bad("file rules need Landlock version %d, the plan counts on %d", landlockTruncate, p.Landlock)
 		}
 	case BackendEnvelope:
-		if p.Files || p.Strict {
+		if p.Files || p.Strict || len(p.View) > 0 || p.Loopback {
 			return bad("backend %s carries rules of another backend", p.Backend)
 		}
 		if !p.Network || !p.UnixSockets || !p.SharedMemory {
@@ -165,6 +177,9 @@ func (p Profile) Validate() error {
 		if fd < 3 {
 			return bad("descriptor %d to keep: 0, 1 and 2 are always kept, others start at 3", fd)
 		}
+	}
+	if err := p.validateView(); err != nil {
+		return err
 	}
 	return p.validatePaths()
 }
@@ -236,9 +251,12 @@ func (p Profile) String() string {
 	line("no-new-privs", onOff(p.NoNewPrivs))
 	line("capabilities", p.capabilityWords())
 	line("calls", choose(p.Strict, "filtered", choose(p.Guard, "guarded", "not filtered")))
-	line("network", choose(p.Network, "host", "none"))
+	line("network", choose(p.Network, "host", choose(p.Loopback, "own loopback", "none")))
 	line("unix sockets", choose(p.UnixSockets, "any", "connected pairs only"))
-	line("shared memory", choose(p.SharedMemory, "host", "none"))
+	line("shared memory", choose(!p.SharedMemory, "none", choose(len(p.View) > 0, "own", "host")))
+	for _, m := range p.View {
+		line("mount", m.String())
+	}
 	line("files", choose(p.Files, "as listed", "not restricted"))
 	for _, list := range p.lists() {
 		for _, path := range slices.Sorted(slices.Values(list.paths)) {

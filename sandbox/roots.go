@@ -86,6 +86,8 @@ type roots struct {
 	read, write, exec, list, devices []string
 	// given are the roots of write that hold somebody's work, and own those that we made.
 	given, own        []string
+	// links are names of executables that lead to one of exec.
+	links             []Mount
 	workspaceWritable bool
 	truncated         bool
 	// foreign is a root for which the superuser needs CAP_DAC_OVERRIDE, "" for none.
@@ -467,6 +469,9 @@ func (p *planner) addDevices() error {
 			p.out.devices = append(p.out.devices, entry.Path)
 		}
 	}
+	if p.request.Host.Backend == BackendNamespaces {
+		return nil // terminals and shared memory are the view's own
+	}
 	if path := p.request.Terminal; path != "" {
 		entry, err := p.resolve("terminal", path)
 		if err != nil {
@@ -502,6 +507,9 @@ func (p *planner) addExecutables() error {
 			return fmt.Errorf("sandbox request: executable: %s is a directory", path)
 		}
 		p.out.exec = append(p.out.exec, entry.Path)
+		if link, ok := linkOf(path, entry); ok {
+			p.out.links = append(p.out.links, link)
+		}
 	}
 	return nil
 }

@@ -17,6 +17,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/getpioneer/pioneer-super/integration/testenv"
 )
 
 // The test binary plays three parts besides its own. As *stage* it reads a script, becomes
@@ -46,6 +48,8 @@ type script struct {
 	FD       int // a descriptor to try
 	PID      int // a process to attack
 	Grandson bool
+	// Inner is how far into its namespaces a stage is: what it becomes next.
+	Inner string
 	// DeathSignal asks to be killed when the parent dies.
 	DeathSignal bool
 }
@@ -122,6 +126,9 @@ func (s script) stage() error {
 		again.UID = 0
 		return again.execute(binary, []string{"stage"})
 	}
+	if s.Confine && len(s.Profile.View) > 0 && s.Inner != "view" {
+		return s.inward()
+	}
 	if s.DeathSignal {
 		if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
 			return err
@@ -142,6 +149,51 @@ func (s script) stage() error {
 	}
 	s.Part = "victim"
 	return s.execute(binary, []string{"victim"})
+}
+
+// inward starts the next process of those that stand between a session and its command: one in a
+// network namespace with a loopback interface, in it the first of a command's namespaces,
+// which makes the view, and in that the stage. Each ends as the next did.
+func (s script) inward() error {
+	attr := &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	switch s.Inner {
+	case "":
+		if s.Profile.Network {
+			Namespaces(attr)
+			s.Inner = "first"
+			break
+		}
+		NetworkNamespace(attr)
+		s.Inner = "network"
+	case "network":
+		if err := RaiseLoopback(); err != nil {
+			return err
+		}
+		Namespaces(attr)
+		s.Inner = "first"
+	case "first":
+		if err := s.Profile.Enter(); err != nil {
+			return err
+		}
+		s.Inner = "view"
+	}
+	text, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	child := exec.Command("/proc/self/exe")
+	child.Env = append(slices.Clone(s.Env), exitAtOnce, scriptVariable+"="+string(text))
+	child.Stdin, child.Stdout, child.Stderr = os.Stdin, os.Stdout, os.Stderr
+	if s.FD == 3 {
+		child.ExtraFiles = []*os.File{os.NewFile(3, "given")}
+	}
+	child.SysProcAttr = attr
+	err = child.Run()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.Exited() {
+		os.Exit(exit.ExitCode())
+	}
+	return err
 }
 
 func (s script) execute(path string, argv []string) error {
@@ -193,10 +245,12 @@ func outcome(err error) string {
 type world struct {
 	Root, Home, Workspace, Outside, Temp, State, Cache string
 	UID                                                int
+	// Backend is that of the plans, "" for what stands on file rules alone.
+	Backend string
 }
 
 // newWorld makes a world that belongs to uid.
-func newWorld(t testing.TB, uid int) world {
+func newWorld(t testing.TB, uid int, backend ...string) world {
 	t.Helper()
 	root, err := os.MkdirTemp("/tmp", "sandbox-world-")
 	if err != nil {
@@ -206,6 +260,10 @@ func newWorld(t testing.TB, uid int) world {
 	w := world{
 		Root: root, Home: root + "/home", Workspace: root + "/home/project", Outside: root + "/outside", Temp: root + "/run/session/tmp",
 		State: root + "/run", Cache: root + "/run/session/cache", UID: uid,
+		Backend: BackendLandlock,
+	}
+	if len(backend) > 0 {
+		w.Backend = backend[0]
 	}
 	for path, content := range map[string]string{
 		"/home/.ssh/id_ed25519": "secret", "/home/.cargo/credentials.toml": "secret", "/home/.cargo/bin/tool": "#!/bin/sh\necho tool\n",
@@ -244,7 +302,7 @@ func write(t testing.TB, path, content string) {
 // hostOf is the host as the world's user sees it.
 func hostOf(w world) Host {
 	h := Probe()
-	h.UID, h.Root = w.UID, w.UID == 0
+	h.UID, h.Root, h.Backend = w.UID, w.UID == 0, w.Backend
 	return h
 }
 
@@ -305,6 +363,22 @@ func try(t testing.TB, w world, p *Profile, s script, names ...string) map[strin
 	}
 	return results
 }
+
+// eachBackend runs f as every user with the plans of every backend.
+func eachBackend(t *testing.T, f func(t *testing.T, uid int, backend string)) {
+	for _, backend := range []string{BackendLandlock, BackendNamespaces} {
+		t.Run(backend, func(t *testing.T) {
+			eachUser(t, func(t *testing.T, uid int) {
+				if backend == BackendNamespaces {
+					needNamespaces(t)
+				}
+				f(t, uid, backend)
+			})
+		})
+	}
+}
+
+func needNamespaces(t *testing.T) { testenv.Need(t, "userns", "mountns", "pidns", "netns") }
 
 // eachUser runs f as the superuser and as an ordinary user. A test that is not run by the
 // superuser cannot become another user and plays itself.

@@ -40,6 +40,8 @@ type wish struct {
 	look     func(path string) (real string, there bool) // from the keeper; nil for a value alone
 	received time.Time
 	changes  []string // names of the environment that change what a command means
+	// inSession: k is one of the session's rooms.
+	inSession bool
 	// rules are those that it is judged under, chain the authorities that they make
 	// for its session and every session above.
 	rules *authorities
@@ -56,11 +58,11 @@ func (t *tree) exec(ctx context.Context, s *session, caller *command, conn *cont
 		return res
 	}
 	defer seat.leave()
-	k, err := t.pool.take()
+	k, err := t.keeperFor(s)
 	if err != nil {
 		return failed("%v", err)
 	}
-	w := &wish{s: s, caller: caller, op: control.OpExec, k: k, seat: seat, received: received}
+	w := &wish{s: s, caller: caller, op: control.OpExec, k: k, inSession: k.room, seat: seat, received: received}
 	kept := false
 	defer func() {
 		if !kept {

@@ -100,7 +100,7 @@ func (t *tree) planFor(s *session, grant policy.GrantVector, agent bool, adapter
 
 func (t *tree) makePlan(s *session, grant policy.GrantVector, agent bool, adapter *Adapter) (plan, error) {
 	if !s.restricted() || grant.SandboxOff || agent && adapter != nil {
-		p, r := sandbox.EnvelopeOnly(t.host)
+		p, r := sandbox.EnvelopeOnly(t.base)
 		if t.root.NoEnvelope {
 			r.Degradations = append(r.Degradations, "no envelope")
 		}
@@ -115,13 +115,20 @@ func (t *tree) makePlan(s *session, grant policy.GrantVector, agent bool, adapte
 	if !s.snap.Open.CanWrite(workspace) {
 		mode = policy.SandboxReadOnly
 	}
+	host, err := t.host()
+	if err != nil {
+		return plan{}, err
+	}
+	if agent && host.Backend == sandbox.BackendNamespaces {
+		host.Backend = sandbox.BackendLandlock
+	}
 	req := sandbox.Request{
 		Workspace: s.snap.Sandbox.Workspace, Cwd: s.snap.Sandbox.Cwd, Home: t.root.Home,
 		Temp: s.temp, CacheDir: s.cache, Mode: string(mode),
 		WorkspaceWrite: grant.WorkspaceWrite, Network: grant.Network || s.snap.Open.Network == policy.NetworkEnabled,
 		Executables: append(t.links.files(), t.root.Bash, t.root.Sh),
 		Deny:        []string{t.places.State, t.places.Run, t.places.Config},
-		Host:        t.host,
+		Host:        host,
 	}
 	for _, e := range s.snap.Open.Read {
 		if e.Provenance == policy.ProvenanceSystem {

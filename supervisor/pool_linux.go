@@ -32,6 +32,7 @@ type keeperProcess struct {
 	pid   int
 	stage int
 	conn  *control.Conn
+	room  bool // its command has namespaces of its own
 	// ask serialises questions; found carries the one answer that is due. late is
 	// why there are no more: an answer that came after its time would be taken for
 	// that of the next question.
@@ -51,13 +52,13 @@ type keeperProcess struct {
 	helped chan syscall.WaitStatus
 }
 
-// pool starts keepers ahead, so that a command does not wait for two starts of
-// this binary.
+// pool starts keepers and waits for them.
 type pool struct {
 	tree string
 	dir  *os.File
 	ops  zerolog.Logger
-	warm chan *keeperProcess
+	// plain are those whose commands live in the host's namespaces.
+	plain *stock
 
 	over chan struct{} // closed when nothing more is started
 
@@ -67,30 +68,73 @@ type pool struct {
 	home string // what a helper has as HOME
 }
 
+// stock holds keepers of one kind that were started ahead, so that a command does not
+// wait for two starts of this binary.
+type stock struct {
+	p     *pool
+	start func() (*keeperProcess, error)
+	warm  chan *keeperProcess
+	quit  chan struct{} // closed when no more are wanted
+	once  sync.Once
+}
+
 func newPool(tree string, dir *os.File, size int, ops zerolog.Logger) *pool {
-	p := &pool{tree: tree, dir: dir, ops: ops, warm: make(chan *keeperProcess, size), over: make(chan struct{}), live: map[int]*keeperProcess{}}
-	go p.fill()
+	p := &pool{tree: tree, dir: dir, ops: ops, over: make(chan struct{}), live: map[int]*keeperProcess{}}
+	p.plain = p.stock(size, func() (*keeperProcess, error) { return p.start(keeper.Plain, nil) })
 	return p
 }
 
-// fill keeps the pool full. It pauses after a failure: a host that cannot fork
+func (p *pool) stock(size int, start func() (*keeperProcess, error)) *stock {
+	s := &stock{p: p, start: start, warm: make(chan *keeperProcess, size), quit: make(chan struct{})}
+	go s.fill()
+	return s
+}
+
+// fill keeps the stock full. It pauses after a failure: a host that cannot fork
 // must not be asked in a loop.
-func (p *pool) fill() {
+func (s *stock) fill() {
 	for {
-		k, err := p.start()
+		k, err := s.start()
 		if err != nil {
-			if p.closed() {
+			if s.p.closed() || s.closed() {
 				return
 			}
-			p.ops.Warn().Err(err).Msg("keeper not started")
+			s.p.ops.Warn().Err(err).Msg("keeper not started")
 			time.Sleep(100 * time.Millisecond)
 			continue
 		}
-		p.warm <- k
-		if len(p.warm) == cap(p.warm) {
+		select {
+		case s.warm <- k:
+		case <-s.quit:
+			k.release()
+			return
+		}
+		if len(s.warm) == cap(s.warm) {
 			// One was just taken and there are more: the command that took it has
 			// the processors first.
 			time.Sleep(refillPause)
+		}
+	}
+}
+
+func (s *stock) closed() bool {
+	select {
+	case <-s.quit:
+		return true
+	default:
+		return false
+	}
+}
+
+// close gives up what is in stock.
+func (s *stock) close() {
+	s.once.Do(func() { close(s.quit) })
+	for {
+		select {
+		case k := <-s.warm:
+			k.release()
+		default:
+			return
 		}
 	}
 }
@@ -102,16 +146,18 @@ func (p *pool) closed() bool {
 }
 
 // take returns a keeper that nothing has used. It is used once.
-func (p *pool) take() (*keeperProcess, error) {
+func (s *stock) take() (*keeperProcess, error) {
 	deadline := time.After(10 * time.Second)
 	for {
 		select {
-		case k := <-p.warm:
+		case k := <-s.warm:
 			if k.alive() {
 				return k, nil
 			}
-		case <-p.over:
+		case <-s.p.over:
 			return nil, errors.New("the tree is ending")
+		case <-s.quit:
+			return nil, errors.New("the session is ending")
 		case <-deadline:
 			return nil, errors.New("no keeper could be started within 10 s: too many processes, or no memory")
 		}
@@ -127,7 +173,8 @@ func (k *keeperProcess) alive() bool {
 	}
 }
 
-func (p *pool) start() (*keeperProcess, error) {
+// start starts a keeper of that kind, in the network namespace of holder where there is one.
+func (p *pool) start(kind string, holder *keeper.Holder) (*keeperProcess, error) {
 	ours, theirs, err := control.Pair()
 	if err != nil {
 		return nil, err
@@ -137,12 +184,6 @@ func (p *pool) start() (*keeperProcess, error) {
 	if err != nil {
 		return nil, err
 	}
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		conn.Close()
-		return nil, err
-	}
-	defer null.Close()
 	p.mu.Lock()
 	if p.shut {
 		p.mu.Unlock()
@@ -151,16 +192,21 @@ func (p *pool) start() (*keeperProcess, error) {
 	}
 	// Known before it runs: a child of the supervisor that is in no table is taken
 	// for the orphan of a dead keeper.
-	pid, err := syscall.ForkExec("/proc/self/exe", []string{keeper.KeeperName, p.tree}, &syscall.ProcAttr{
-		Files: []uintptr{null.Fd(), null.Fd(), null.Fd(), theirs.Fd(), p.dir.Fd()},
-		Sys:   &syscall.SysProcAttr{Setsid: true},
-	})
+	var pid int
+	if holder != nil {
+		pid, err = holder.Keeper(p.tree, kind, theirs, p.dir)
+	} else {
+		pid, err = keeper.ForkKeeper(p.tree, kind, theirs, p.dir, 0)
+	}
 	if err != nil {
 		p.mu.Unlock()
 		conn.Close()
-		return nil, os.NewSyscallError("fork", err)
+		return nil, err
 	}
-	k := &keeperProcess{pid: pid, conn: conn, found: make(chan keeper.File, 1), gone: make(chan struct{}), reaped: make(chan struct{}), within: rpcTimeout, reports: make(chan keeper.Report, 8)}
+	k := &keeperProcess{
+		pid: pid, conn: conn, room: kind == keeper.WithRoom, found: make(chan keeper.File, 1), gone: make(chan struct{}),
+		reaped: make(chan struct{}), within: rpcTimeout, reports: make(chan keeper.Report, 8),
+	}
 	p.live[pid] = k
 	p.mu.Unlock()
 	var first keeper.Report
@@ -171,6 +217,7 @@ func (p *pool) start() (*keeperProcess, error) {
 		}
 	}
 	if err != nil {
+		k.clean.Store(true) // nothing ran
 		k.conn.Close()
 		return nil, fmt.Errorf("keeper %d did not start: %w", pid, err)
 	}

@@ -20,6 +20,10 @@ func (t *tree) run(ctx context.Context, w *wish, out outcome, conn *control.Conn
 		w.k.release()
 		return failed("sandbox: %v", err)
 	}
+	if err := t.fit(w); err != nil {
+		w.k.release()
+		return failed("sandbox: %v", err)
+	}
 	c := &command{
 		id: registry.NewID("c"), session: w.s, agent: w.agent, keeper: w.k, record: w.record, received: w.received,
 		result: make(chan control.Result, 1), over: make(chan struct{}),

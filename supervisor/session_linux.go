@@ -40,6 +40,7 @@ type session struct {
 	given   []string // the one that it was started with: base, filtered, and ours
 	tools   []string // the base of its tools
 	plans   plans
+	rooms   *rooms       // nil: its tools live in the host's namespaces
 	clients atomic.Int32 // connections that are served
 	noise   noise
 	over    sync.Once

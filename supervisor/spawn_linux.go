@@ -53,7 +53,7 @@ func (t *tree) spawn(ctx context.Context, parent *session, caller *command, conn
 	if !ok {
 		return res
 	}
-	k, err := t.pool.take()
+	k, err := t.pool.plain.take()
 	if err != nil {
 		return failed("%v", err)
 	}
@@ -297,9 +297,15 @@ func (t *tree) open(w *wish, s *session) (control.Result, bool) {
 	}
 	s.snap.Enforcement = enforcement(tools.report, s, w.adapter)
 	s.snap.Backend.Name = tools.profile.Backend
+	if len(tools.profile.View) > 0 {
+		s.rooms = newRooms(t.pool)
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closing || s.parent != nil && s.parent.ending {
+		if s.rooms != nil {
+			go s.rooms.close()
+		}
 		s.cancel()
 		s.listen.Close()
 		os.RemoveAll(run)

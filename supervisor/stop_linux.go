@@ -183,6 +183,9 @@ func (t *tree) closeOnce(s *session, below []control.Stopped) {
 	if s.listen != nil {
 		s.listen.Close()
 	}
+	if s.rooms != nil {
+		s.rooms.close()
+	}
 	t.tickets.drop(s.id)
 	t.mu.Lock()
 	s.ending = true

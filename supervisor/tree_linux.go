@@ -47,8 +47,11 @@ type tree struct {
 	store   *registry.Tree
 	log     *audit.Log
 	ops     zerolog.Logger
-	host    sandbox.Host
 	planner sandbox.Planner
+	// base is what this host gives to one process; see host.
+	base      sandbox.Host
+	hostOnce  sync.Once
+	hostFound sandbox.Host
 
 	pool           *pool
 	humans         *humans
@@ -147,7 +150,7 @@ func newTree(opts Options, front *control.Conn, root control.Root) (*tree, error
 	}
 	t := &tree{
 		opts: opts, root: root, places: places, store: store, log: log, ops: ops, front: front, notices: make(chan string, 64),
-		host:     sandbox.Probe(),
+		base:     sandbox.Probe(),
 		sessions: map[string]*session{}, channels: map[string]*session{}, byKeeper: map[int]*command{},
 		jobs: map[string]*job{}, spools: map[string]*spool.Spool{},
 	}

@@ -68,6 +68,7 @@ func spawnCommand() *cli.Command {
 			&cli.BoolFlag{Name: "headless", Usage: "no terminal answers: an ask that nothing else can answer is denied at once (root only)"},
 			&cli.BoolFlag{Name: "interactive", Usage: "ask in the terminal although CI is set (root only)"},
 			&cli.BoolFlag{Name: "new-tree", Usage: "start a tree of its own although one is above"},
+			&cli.StringFlag{Name: "sandbox-backend", Usage: "linux-ns or linux-landlock (default: the strongest that works here; root only)"},
 			&cli.BoolFlag{Name: "no-envelope", Usage: "no control envelope: sudo works inside, survivors are then unknown (root only)"},
 			&cli.BoolFlag{Name: "phrase", Usage: "ask for a phrase that later proves you from another terminal (root only)"},
 			&cli.StringFlag{Name: "parent", Usage: "the foreign `SESSION` that asks go to when nobody is here; needed where nothing proves it (root only)"},

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/getpioneer/pioneer-super/integration/testenv"
+	"github.com/getpioneer/pioneer-super/sandbox"
 	"github.com/getpioneer/pioneer-super/supervisor/audit"
 	"github.com/getpioneer/pioneer-super/supervisor/keeper"
 )
@@ -128,14 +129,47 @@ func attackAll(by, file string, but ...string) (out []attempt) {
 		if slices.Contains(but, f[0]) {
 			continue
 		}
-		for _, act := range acts {
-			err := act.do(pid)
-			a := attempt{By: by, On: f[0], Act: act.name, Done: err == nil}
-			if err != nil {
-				a.Why = err.Error()
-			}
-			out = append(out, a)
+		out = append(out, attack(by, f[0], pid)...)
+	}
+	return out
+}
+
+func attack(by, on string, pid int) (out []attempt) {
+	for _, act := range acts {
+		err := act.do(pid)
+		a := attempt{By: by, On: on, Act: act.name, Done: err == nil}
+		if err != nil {
+			a.Why = err.Error()
 		}
+		out = append(out, a)
+	}
+	return out
+}
+
+// needRooms skips where a command cannot have namespaces of its own.
+func needRooms(t *testing.T) {
+	t.Helper()
+	testenv.Need(t, "userns", "mountns", "pidns", "netns")
+}
+
+// seenFromHere is the number that a process below top has for the test, which in its own process
+// namespace has another.
+func seenFromHere(t *testing.T, top, number int, argv ...string) int {
+	t.Helper()
+	for _, pid := range descendantsOf(top) {
+		status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		if strings.Contains(string(status), fmt.Sprintf("NSpid:\t%d\t%d\n", pid, number)) && strings.HasSuffix(string(command), strings.Join(argv, "\x00")+"\x00") {
+			return pid
+		}
+	}
+	t.Fatalf("no process %d %v in a room of the tree", number, argv)
+	return 0
+}
+
+func descendantsOf(pid int) (out []int) {
+	for _, child := range childrenOf(pid) {
+		out = append(append(out, child), descendantsOf(child)...)
 	}
 	return out
 }
@@ -148,6 +182,11 @@ var _ = part("attacker", func(args []string) int {
 	untilThere("targets")
 	for _, a := range attackAll(args[0], "targets", args[0]) {
 		tell(a)
+	}
+	if argv0(1) == keeper.RoomName {
+		for _, a := range attack(args[0], "own room", 1) {
+			tell(a)
+		}
 	}
 	os.WriteFile("done-"+args[0], nil, 0o600)
 	untilThere("finish")
@@ -176,28 +215,44 @@ var _ = part("hunted", func([]string) int {
 // agent and two tools.
 func testNobodyTakesOver(t *testing.T) {
 	testenv.Need(t, "landlock-scope", "pidfd")
-	for _, mode := range []string{"full_access", "auto_accept_edits"} {
-		t.Run(mode, func(t *testing.T) {
+	for _, row := range [][2]string{
+		{"full_access", ""}, {"auto_accept_edits", sandbox.BackendLandlock}, {"auto_accept_edits", sandbox.BackendNamespaces},
+	} {
+		mode, backend := row[0], row[1]
+		rooms := backend == sandbox.BackendNamespaces
+		t.Run(strings.TrimSpace(mode+" "+backend), func(t *testing.T) {
+			flags := []string{"--mode", mode}
+			if backend != "" {
+				flags = append(flags, "--sandbox-backend", backend)
+			}
+			if rooms {
+				needRooms(t)
+			}
 			l := newLab(t)
 			l.hostile()
 			l.rules(`{"permission": {"task": {"*": "allow"}, "bash": {"./hostile *": "allow", "./hostile attacker granted": "ask"}}}`)
-			r, _ := l.withApprover(allowAll, []string{"--mode", mode}, "./hostile", "hunted")
+			r, _ := l.withApprover(allowAll, flags, "./hostile", "hunted")
 			l.up("here-agent", "here-tool", "here-granted", "here-child")
 			sup := supervisorOf(t, r.Process.Pid)
 			targets := map[string]int{"supervisor": sup}
 			// Warm keepers and their stages are the next that something is given to.
 			await(t, 10*time.Second, "a warm keeper", func() bool {
 				for _, pid := range childrenOf(sup) {
-					if argv0(pid) != keeper.KeeperName {
-						continue
-					}
-					for _, below := range childrenOf(pid) {
-						if argv0(below) == keeper.StageName {
-							targets["warm-keeper"], targets["stage"] = pid, below
+					switch argv0(pid) {
+					case keeper.KeeperName:
+						for _, below := range childrenOf(pid) {
+							switch argv0(below) {
+							case keeper.StageName:
+								targets["warm-keeper"], targets["stage"] = pid, below
+							case keeper.RoomName:
+								targets["room"] = below
+							}
 						}
+					case keeper.HolderName:
+						targets["holder"] = pid
 					}
 				}
-				return targets["stage"] != 0
+				return targets["stage"] != 0 && (targets["room"] != 0 && targets["holder"] != 0 || !rooms)
 			})
 			for i, pid := range keepersOf(sup) {
 				targets[fmt.Sprint("keeper", i)] = pid
@@ -208,6 +263,9 @@ func testNobodyTakesOver(t *testing.T) {
 					t.Fatal(err)
 				}
 				targets[name], _ = strconv.Atoi(string(data))
+				if rooms && (name == "tool" || name == "granted") {
+					targets[name] = seenFromHere(t, sup, targets[name], "attacker", name)
+				}
 			}
 			var lines []string
 			for name, pid := range targets {
@@ -247,7 +305,7 @@ func testNobodyTakesOver(t *testing.T) {
 				}
 				if a.Done {
 					t.Errorf("%s on %s: %s succeeded", a.By, a.On, a.Act)
-				} else if strings.Contains(a.Why, "no such process") {
+				} else if strings.Contains(a.Why, "no such process") && !(rooms && (a.By == "tool" || a.By == "granted")) {
 					t.Errorf("%s on %s: %s found no process: nothing is shown", a.By, a.On, a.Act)
 				}
 			}
@@ -255,8 +313,13 @@ func testNobodyTakesOver(t *testing.T) {
 				t.Errorf("what is missing is told as %v", l.rowsOf(audit.ProfileSelected)[0].Missing)
 			}
 			// Each is told its own name too and leaves it out.
-			if want := len(targets) * len(acts); len(tried) != 4 || tried["agent"] != want || tried["tool"] != want || tried["granted"] != want || tried["child"] != want {
-				t.Errorf("tried %v, expected %d for each of four", tried, want)
+			want := len(targets) * len(acts)
+			inRoom := want
+			if rooms {
+				inRoom += len(acts) // and the first process of its own room
+			}
+			if len(tried) != 4 || tried["agent"] != want || tried["tool"] != inRoom || tried["granted"] != inRoom || tried["child"] != want {
+				t.Errorf("tried %v, expected %d for each agent and %d for each tool", tried, want, inRoom)
 			}
 		})
 	}
@@ -278,15 +341,35 @@ func TestNobodyTakesOverAsUser(t *testing.T) {
 func TestAStageIsOutOfReachBeforeItIsConfined(t *testing.T) {
 	testenv.Need(t, "landlock-scope", "pidfd")
 	t.Parallel()
+	for _, backend := range []string{sandbox.BackendLandlock, sandbox.BackendNamespaces} {
+		t.Run(backend, func(t *testing.T) {
+			if backend == sandbox.BackendNamespaces {
+				needRooms(t)
+			}
+			testStageIsOutOfReach(t, backend)
+		})
+	}
+}
+
+func testStageIsOutOfReach(t *testing.T, backend string) {
 	l := newLab(t)
 	l.hostile()
 	l.rules(`{"permission": {"bash": {"touch ran": "allow"}}}`)
-	r := l.spawn([]string{"--mode", "auto_accept_edits"}, "./hostile", "stopped")
+	r := l.spawn([]string{"--mode", "auto_accept_edits", "--sandbox-backend", backend}, "./hostile", "stopped")
 	l.up("here-agent")
 	sup := supervisorOf(t, r.Process.Pid)
+	// Those that the next tool may get: in a room where tools have one.
+	above := keeper.KeeperName
+	if backend == sandbox.BackendNamespaces {
+		above = keeper.RoomName
+	}
 	stages := map[int]bool{}
 	await(t, 10*time.Second, "two warm stages", func() bool {
-		for _, pid := range childrenOf(sup) {
+		clear(stages)
+		for _, pid := range descendantsOf(sup) {
+			if argv0(pid) != above {
+				continue
+			}
 			for _, below := range childrenOf(pid) {
 				if argv0(below) == keeper.StageName {
 					stages[below] = true

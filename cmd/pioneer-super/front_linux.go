@@ -97,7 +97,7 @@ func limits(c *cli.Context) (control.Limits, error) {
 
 // nested runs a request as a client of a tree above.
 func nested(c *cli.Context, conn *control.Conn, request *control.Request) error {
-	for _, flag := range []string{"policy", "headless", "interactive", "no-envelope", "phrase", "approver-fd", "max-depth", "parent", "user-message"} {
+	for _, flag := range []string{"policy", "headless", "interactive", "no-envelope", "sandbox-backend", "phrase", "approver-fd", "max-depth", "parent", "user-message"} {
 		if c.IsSet(flag) && flag != "headless" {
 			return exit(125, "--%s is for the root of a tree; this is inside one (--new-tree starts another)", flag)
 		}
@@ -133,8 +133,13 @@ func ownTerminal(r *control.Request) (*terminal.Human, error) {
 func front(c *cli.Context, places registry.Places, request *control.Request) error {
 	root := &control.Root{
 		Tree: registry.NewID("t"), State: places.State, Run: places.Run, Config: places.Config,
-		NoEnvelope: c.Bool("no-envelope"), MaxDepth: c.Int("max-depth"),
+		NoEnvelope: c.Bool("no-envelope"), Backend: c.String("sandbox-backend"), MaxDepth: c.Int("max-depth"),
 		Reach: reach(),
+	}
+	switch root.Backend {
+	case "", sandbox.BackendNamespaces, sandbox.BackendLandlock:
+	default:
+		return exit(125, "--sandbox-backend %q: expected %s or %s", root.Backend, sandbox.BackendNamespaces, sandbox.BackendLandlock)
 	}
 	if root.MaxDepth < 1 || root.MaxDepth > 64 {
 		return exit(125, "--max-depth %d: expected 1 to 64", root.MaxDepth)

@@ -26,6 +26,10 @@ func main() {
 		os.Exit(keeper.Main())
 	case keeper.StageName:
 		os.Exit(keeper.StageMain())
+	case keeper.RoomName:
+		os.Exit(keeper.RoomMain())
+	case keeper.HolderName:
+		os.Exit(keeper.HolderMain())
 	case supervisor.Name:
 		os.Exit(supervisor.Main(supervisor.Options{Build: build(), Adapters: integration.Adapters()}))
 	case "sh", "bash", "zsh", "-sh", "-bash", "-zsh":

@@ -172,7 +172,9 @@ type Root struct {
 	// Reach lists what could type for the human: "tmux", "session bus"…
 	Reach      []string `json:"reach,omitempty"`
 	NoEnvelope bool     `json:"noEnvelope,omitempty"`
-	MaxDepth   int      `json:"maxDepth,omitempty"`
+	// Backend is the sandbox backend that the operator wants at most, "" for the strongest.
+	Backend  string `json:"backend,omitempty"`
+	MaxDepth int    `json:"maxDepth,omitempty"`
 	// Executable is the path of this binary as the operator started it.
 	Executable string `json:"executable"`
 	Home       string `json:"home"`

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 	"unicode/utf8"
@@ -42,6 +43,7 @@ type keeper struct {
 	dir     *os.File // held from prepare to start
 	dirID   File
 	stage   stage
+	room    *chamber // nil: the command lives in the host's namespaces
 	command string
 
 	order    *Run
@@ -66,6 +68,9 @@ type death struct {
 	pid    int
 	status unix.WaitStatus
 	none   bool // no child is left
+	// stage: it is the stage or what it became, as the room says, which is its parent; alone:
+	// nothing else of the room was left then.
+	stage, alone bool
 }
 
 // Main is the keeper's entry. It returns when its command is over, or when the
@@ -87,12 +92,29 @@ func Main() int {
 	if err := reaper.BecomeSubreaper(); err != nil {
 		return 125
 	}
-	if k.stage, err = startStage(nil); err != nil {
+	switch kind := strings.Join(os.Args[min(2, len(os.Args)):], " "); kind {
+	case Plain:
+		k.stage, err = startStage(nil)
+	case WithRoom:
+		k.room, k.stage, err = openRoom()
+	case Trial:
+		if err = tryRoom(); err == nil {
+			k.ctl.Send(Report{Ready: &Ready{PID: os.Getpid()}})
+			return 0
+		}
+	default:
+		err = fmt.Errorf("unknown kind of keeper %q", kind)
+	}
+	if err != nil {
 		k.ctl.Send(Report{Failed: &Failed{Class: control.ClassFailed, Reason: err.Error()}})
 		return 125
 	}
 	deaths := make(chan death)
-	go reap(deaths)
+	if k.room != nil {
+		go k.room.reap(deaths)
+	} else {
+		go reap(deaths)
+	}
 	orders := make(chan order)
 	go readOrders(ctl, orders)
 	warmKeeper()
@@ -191,6 +213,10 @@ func (k *keeper) loop(orders <-chan order, deaths <-chan death) int {
 				k.started(wires)
 			}
 			if d.none {
+				if k.room != nil && k.leader != 0 {
+					// Its room was killed, and the kernel killed what was in it.
+					k.ended(Leader{Code: 128 + int(unix.SIGKILL), Signal: int(unix.SIGKILL)})
+				}
 				k.finish("wait4")
 				k.handOn(orders)
 				return 0
@@ -227,7 +253,7 @@ func (k *keeper) lost(deaths <-chan death) int {
 }
 
 func (k *keeper) died(d death) {
-	if d.pid != k.leader {
+	if d.pid != k.leader && !d.stage {
 		return
 	}
 	if !k.running {
@@ -251,12 +277,24 @@ func (k *keeper) died(d death) {
 		end = Leader{Code: 128 + int(d.status.Signal()), Signal: int(d.status.Signal())}
 	}
 	// The kernel knows at once that no child is left; only what is there is counted.
-	if err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil); !errors.Is(err, unix.ECHILD) {
-		left, _ := reaper.Descendants(os.Getpid(), nil)
+	if alone := d.alone || k.room == nil && noChild(); !alone {
+		left, _ := reaper.Descendants(k.top(), nil)
 		end.Left = len(left)
 	}
+	k.ended(end)
+}
+
+func (k *keeper) ended(end Leader) {
 	k.leader, k.leaderEnd = 0, &end
 	k.ctl.Send(Report{Leader: &end})
+}
+
+// top is the process below which everything of the command is.
+func (k *keeper) top() int {
+	if k.room != nil {
+		return k.room.pid
+	}
+	return os.Getpid()
 }
 
 func (k *keeper) finish(proof string) {
@@ -300,14 +338,17 @@ func (k *keeper) writeExit(proof string) {
 // signalLeader forwards what a client may send. Stopping and continuing is for
 // the whole command: a process without a terminal of its own ignores SIGTSTP.
 func (k *keeper) signalLeader(sig unix.Signal) {
-	self := os.Getpid()
 	switch sig {
 	case unix.SIGTSTP, unix.SIGSTOP:
-		reaper.SignalAll(self, unix.SIGSTOP, nil)
+		reaper.SignalAll(k.top(), unix.SIGSTOP, nil)
 	case unix.SIGCONT:
-		reaper.SignalAll(self, unix.SIGCONT, nil)
+		reaper.SignalAll(k.top(), unix.SIGCONT, nil)
 	case unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGWINCH:
 		if k.leader == 0 {
+			return
+		}
+		if k.room != nil {
+			unix.PidfdSendSignal(int(k.room.process.Fd()), sig, nil, 0)
 			return
 		}
 		// Not yet reaped, so the number still is this process.
@@ -323,15 +364,15 @@ func (k *keeper) end(e *End) <-chan time.Time {
 		if sig == 0 {
 			sig = unix.SIGTERM
 		}
-		reaper.SignalAll(os.Getpid(), sig, nil)
-		reaper.SignalAll(os.Getpid(), unix.SIGCONT, nil)
+		reaper.SignalAll(k.top(), sig, nil)
+		reaper.SignalAll(k.top(), unix.SIGCONT, nil)
 	}
 	return time.After(time.Duration(e.GraceMS) * time.Millisecond)
 }
 
 // force kills what is left, again and again until wait4 says that nothing is.
 func (k *keeper) force() <-chan time.Time {
-	n := reaper.SignalAll(os.Getpid(), unix.SIGSTOP, nil)
+	n := reaper.SignalAll(k.top(), unix.SIGSTOP, nil)
 	reaper.SignalAll(os.Getpid(), unix.SIGKILL, nil)
 	k.killed = max(k.killed, n)
 	return time.After(5 * time.Millisecond)
@@ -430,6 +471,14 @@ func (k *keeper) start(h handed, execs chan<- *Failed) *Failed {
 			return &Failed{Class: control.ClassRefused, Reason: pin.Word + " became another file between the decision and the start"}
 		}
 	}
+	if (k.room != nil) != (len(o.Profile.View) > 0) {
+		return failure("a profile with a view of %d mounts, and a keeper with a room: %t", len(o.Profile.View), k.room != nil)
+	}
+	if k.room != nil {
+		if _, err := k.room.ask(RoomOrder{Enter: &o.Profile}); err != nil {
+			return failure("%v; nothing ran", err)
+		}
+	}
 	plumbing, failed := k.plumb(o, h.Hand, h.files[:3])
 	if failed != nil {
 		return failed
@@ -439,7 +488,15 @@ func (k *keeper) start(h handed, execs chan<- *Failed) *Failed {
 	spec := Spec{Path: o.File.Path, Argv: o.Argv, Env: o.Env, Umask: o.Umask, Profile: o.Profile, Unconfined: o.Unconfined, Channel: o.Channel}
 	taken := Wire{Taken: true}
 	var err error
-	if plumbing.master != nil {
+	switch {
+	case plumbing.master != nil && k.room != nil:
+		k.terminal, taken.Terminal = true, true
+		k.stage.conn.Close()
+		k.stage = plumbing.stage
+		plumbing.slave.Close()
+		err = k.client.Send(taken, plumbing.master)
+		plumbing.master.Close()
+	case plumbing.master != nil:
 		// The warm stage is in another session than this terminal: only a process
 		// forked after the keeper took it has it as controlling terminal.
 		k.terminal, taken.Terminal = true, true
@@ -456,13 +513,19 @@ func (k *keeper) start(h handed, execs chan<- *Failed) *Failed {
 		}
 		err = k.client.Send(taken, plumbing.master)
 		plumbing.master.Close()
-	} else {
+	default:
 		err = k.client.Send(taken)
 	}
 	if err != nil {
 		return failure("the client is gone: %v", err)
 	}
-	files := append(slices.Clone(plumbing.child), k.dir)
+	files := slices.Clone(plumbing.child)
+	if k.room != nil {
+		// The descriptor leads to the host's view of it: the stage opens its own.
+		spec.Dir = &o.Dir
+	} else {
+		files = append(files, k.dir)
+	}
 	if o.Channel {
 		files = append(files, k.channel)
 	}
@@ -548,9 +611,19 @@ func startStage(terminal *os.File) (stage, error) {
 		return stage{}, err
 	}
 	defer theirs.Close()
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	pid, err := forkStage(theirs, terminal)
 	if err != nil {
 		return stage{}, err
+	}
+	conn, err := control.FromFile(ours)
+	return stage{pid: pid, conn: conn}, err
+}
+
+// forkStage starts a stage whose end of its socket is end.
+func forkStage(end, terminal *os.File) (int, error) {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return 0, err
 	}
 	defer null.Close()
 	ctty := 0
@@ -558,7 +631,7 @@ func startStage(terminal *os.File) (stage, error) {
 		ctty = int(terminal.Fd())
 	}
 	pid, err := syscall.ForkExec("/proc/self/exe", []string{StageName}, &syscall.ProcAttr{
-		Files: []uintptr{null.Fd(), null.Fd(), null.Fd(), theirs.Fd()},
+		Files: []uintptr{null.Fd(), null.Fd(), null.Fd(), end.Fd()},
 		Sys: &syscall.SysProcAttr{
 			Pdeathsig:  syscall.SIGKILL,
 			Setsid:     terminal == nil,
@@ -566,11 +639,7 @@ func startStage(terminal *os.File) (stage, error) {
 			Ctty:       ctty,
 		},
 	})
-	if err != nil {
-		return stage{}, os.NewSyscallError("fork", err)
-	}
-	conn, err := control.FromFile(ours)
-	return stage{pid: pid, conn: conn}, err
+	return pid, os.NewSyscallError("fork", err)
 }
 
 func closeAll(files []*os.File) {

@@ -8,3 +8,9 @@ func Main() int { return 125 }
 
 // StageMain is built for Linux alone.
 func StageMain() int { return 125 }
+
+// RoomMain is built for Linux alone.
+func RoomMain() int { return 125 }
+
+// HolderMain is built for Linux alone.
+func HolderMain() int { return 125 }

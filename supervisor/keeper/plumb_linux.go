@@ -20,6 +20,7 @@ type plumbing struct {
 	child  []*os.File // 0, 1, 2 of the command; closed here after the start
 	master *os.File   // of the pseudo-terminal, for the client
 	slave  *os.File   // its other end, until the command has it
+	stage  stage      // that has the terminal, where a room started it
 	inputs []func()
 	// outputs return when the last writer is gone and all was handed on; moved
 	// counts their writes.
@@ -96,7 +97,12 @@ func (k *keeper) plumb(o *Run, hand Hand, streams []*os.File) (*plumbing, *Faile
 		switch kind {
 		case sandbox.KindTerminal:
 			if slave == nil {
-				if p.master, slave, err = openTerminal(hand.Rows, hand.Cols); err != nil {
+				if k.room != nil {
+					p.master, slave, p.stage, err = k.room.terminal(hand.Rows, hand.Cols)
+				} else {
+					p.master, slave, err = openTerminal(hand.Rows, hand.Cols)
+				}
+				if err != nil {
 					return done(&Failed{Class: control.ClassFailed, Reason: fmt.Sprintf("pseudo-terminal: %v", err)})
 				}
 			}
@@ -114,7 +120,7 @@ func (k *keeper) plumb(o *Run, hand Hand, streams []*os.File) (*plumbing, *Faile
 		}
 		p.child = append(p.child, dup)
 	}
-	if slave != nil {
+	if slave != nil && k.room == nil {
 		// The keeper leads its session (it was started so) and takes the terminal
 		// as controlling: what it forks from now on has it.
 		if err := unix.IoctlSetInt(int(slave.Fd()), unix.TIOCSCTTY, 0); err != nil {

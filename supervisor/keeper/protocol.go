@@ -7,6 +7,18 @@ import "github.com/getpioneer/pioneer-super/sandbox"
 const (
 	KeeperName = "pioneer-super-keeper"
 	StageName  = "pioneer-super-stage"
+	RoomName   = "pioneer-super-room"
+	HolderName = "pioneer-super-holder"
+)
+
+// The kinds of keeper: an argument after the tree.
+const (
+	// Plain is a keeper whose command lives in the host's namespaces.
+	Plain = ""
+	// WithRoom is one whose command has namespaces and a view of its own.
+	WithRoom = "room"
+	// Trial opens a room, makes a view in it, says how that went in place of being ready, and ends.
+	Trial = "trial"
 )
 
 // Descriptors that a keeper is born with.

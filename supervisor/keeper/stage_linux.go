@@ -15,7 +15,7 @@ import (
 	"github.com/getpioneer/pioneer-super/supervisor/control"
 )
 
-// Spec is what a stage execs. Descriptors 0, 1, 2, the directory and, with
+// Spec is what a stage execs. Descriptors 0, 1, 2, without Dir the directory and, with
 // Channel, the way to the supervisor come with it.
 type Spec struct {
 	Path       string          `json:"path"`
@@ -25,6 +25,8 @@ type Spec struct {
 	Profile    sandbox.Profile `json:"profile"`
 	Unconfined bool            `json:"unconfined,omitempty"`
 	Channel    bool            `json:"channel,omitempty"`
+	// Dir is the directory in a view: what is at its path there must be this very one.
+	Dir *File `json:"dir,omitzero"`
 }
 
 // StageReport is a frame from stage to keeper.
@@ -64,9 +66,12 @@ func become(conn *control.Conn, spec Spec, files []*os.File) *Failed {
 	fail := func(class string, format string, args ...any) *Failed {
 		return &Failed{Class: class, Reason: fmt.Sprintf(format, args...)}
 	}
-	want := 4
+	want := 3
+	if spec.Dir == nil {
+		want++
+	}
 	if spec.Channel {
-		want = 5
+		want++
 	}
 	if len(files) != want {
 		return fail(control.ClassFailed, "stage: %d descriptors came, expected %d", len(files), want)
@@ -78,12 +83,16 @@ func become(conn *control.Conn, spec Spec, files []*os.File) *Failed {
 			return fail(control.ClassFailed, "descriptor %d: %v", i, err)
 		}
 	}
-	if err := unix.Fchdir(int(files[3].Fd())); err != nil {
+	if spec.Dir != nil {
+		if failed := enterDirectory(spec.Dir); failed != nil {
+			return failed
+		}
+	} else if err := unix.Fchdir(int(files[3].Fd())); err != nil {
 		return fail(control.ClassFailed, "directory: %v", err)
 	}
 	env := spec.Env
 	if spec.Channel {
-		if err := unix.Dup3(int(files[4].Fd()), channelFD, 0); err != nil {
+		if err := unix.Dup3(int(files[want-1].Fd()), channelFD, 0); err != nil {
 			return fail(control.ClassFailed, "descriptor %d: %v", channelFD, err)
 		}
 		env = append(env, "PIONEER_SUPER_FD="+strconv.Itoa(channelFD))
@@ -119,4 +128,20 @@ func become(conn *control.Conn, spec Spec, files []*os.File) *Failed {
 		return fail(control.ClassRefused, "%s: not a program: it has no interpreter line", spec.Path)
 	}
 	return fail(control.ClassFailed, "%s: %v", spec.Path, err)
+}
+
+// enterDirectory goes to a directory of the view and refuses one that only has the right name.
+func enterDirectory(dir *File) *Failed {
+	err := unix.Chdir(dir.Real)
+	var st unix.Stat_t
+	if err == nil {
+		err = unix.Stat(".", &st)
+	}
+	if err != nil {
+		return &Failed{Class: control.ClassFailed, Reason: fmt.Sprintf("directory %s: %v in this sandbox; use the workspace", dir.Real, err)}
+	}
+	if uint64(st.Dev) != dir.Dev || st.Ino != dir.Ino {
+		return &Failed{Class: control.ClassFailed, Reason: fmt.Sprintf("%s is another directory in this sandbox than outside; use the workspace", dir.Real)}
+	}
+	return nil
 }

@@ -26,9 +26,15 @@ func warmKeeper() {
 	warm(Wire{}, &Wire{})
 	warm(Spec{}, &Spec{})
 	warm(StageReport{Confined: true}, &StageReport{})
+	warmRoom()
 }
 
 func warmStage() {
 	warm(Spec{Argv: []string{"x"}, Env: []string{"x=y"}, Profile: sandbox.Profile{Read: []string{"/"}}}, &Spec{})
 	warm(StageReport{Confined: true}, &StageReport{})
+}
+
+func warmRoom() {
+	warm(RoomOrder{Enter: &sandbox.Profile{Read: []string{"/"}, View: []sandbox.Mount{{}}}, Terminal: &Size{}}, &RoomOrder{})
+	warm(RoomReport{Stage: &StageState{}}, &RoomReport{})
 }
