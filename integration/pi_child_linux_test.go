@@ -262,9 +262,11 @@ func TestRealPiCommandIsConfined(t *testing.T) {
 		}
 	}
 	results, deeds, confined := run(t, "auto_accept_edits")
+	// In namespaces of its own a command finds nothing at the address and the number that it was told.
+	refusals := []string{"Permission denied", "Operation not permitted", "No such file", "not implemented", "Connection refused", "No such process", "Read-only file system"}
 	last := len(deeds) - 1
 	for i, d := range deeds[:last] {
-		refused := slices.ContainsFunc([]string{"Permission denied", "Operation not permitted", "No such file", "not implemented"}, func(refusal string) bool {
+		refused := slices.ContainsFunc(refusals, func(refusal string) bool {
 			return strings.Contains(results[i], refusal)
 		})
 		if !refused || strings.Contains(results[i], d.shows) {
