@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"runtime"
@@ -103,6 +104,8 @@ func (h Host) Facts() []Fact {
 			Detail: choose(h.Seccomp, "our own filter for "+h.Arch, h.SeccompLack)},
 		{Name: "user namespaces", Have: h.UserNamespaces,
 			Detail: choose(h.UserNamespaces, "can be made, with mounts", h.UserNamespacesLack)},
+		{Name: "namespaces", Have: h.Backend == BackendNamespaces,
+			Detail: choose(h.Backend == BackendNamespaces, "a command's own files, processes and network", cmp.Or(h.NamespacesLack, "not tried"))},
 		{Name: "control groups", Have: h.CgroupV2,
 			Detail: choose(h.CgroupV2, "version 2, delegated", "no version 2 hierarchy that this user may divide")},
 		{Name: "ordinary user", Have: !h.Root,
@@ -123,6 +126,7 @@ var remedies = map[string]string{
 	"system call filter": "a container runtime or kernel without CONFIG_SECCOMP_FILTER refuses filters; run outside it",
 	"user namespaces": "sysctl kernel.unprivileged_userns_clone=1 (Debian), an AppArmor profile with `userns,` for this binary (Ubuntu), " +
 		"or sysctl user.max_user_namespaces=10000",
+	"namespaces":    "a container must allow mounts, and show /proc and /sys whole; elsewhere as for user namespaces",
 	"ordinary user": "run as the user whose files the agents work on",
 }
 

@@ -85,7 +85,7 @@ const (
 type roots struct {
 	read, write, exec, list, devices []string
 	// given are the roots of write that hold somebody's work, and own those that we made.
-	given, own        []string
+	given, own []string
 	// links are names of executables that lead to one of exec.
 	links             []Mount
 	workspaceWritable bool

@@ -19,6 +19,7 @@ import (
 	"github.com/getpioneer/pioneer-super/registry"
 	"github.com/getpioneer/pioneer-super/registry/durable"
 	"github.com/getpioneer/pioneer-super/sandbox"
+	"github.com/getpioneer/pioneer-super/supervisor/keeper"
 )
 
 func doctorCommand() *cli.Command {
@@ -116,6 +117,9 @@ func diagnose() (*diagnosis, error) {
 		return nil, err
 	}
 	d := &diagnosis{Version: build(), System: runtime.GOOS + "/" + runtime.GOARCH, Host: sandbox.Probe(), Reach: reach(), Agents: findAgents()}
+	if d.Host.Backend != "" {
+		d.Host = d.Host.WithNamespaces(keeper.TryRooms())
+	}
 	d.Facts = d.Host.Facts()
 	for _, p := range d.Host.Prospects() {
 		d.Modes = append(d.Modes, modeProspect{modeOf[p.Mode], p})

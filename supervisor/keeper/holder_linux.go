@@ -226,3 +226,55 @@ func (h *Holder) ask(o HolderOrder, files ...*os.File) (HolderReport, []*os.File
 	}
 	return report, got, nil
 }
+
+// TryRooms finds out whether commands can have namespaces and views on this host, by making them.
+// It starts three processes and waits for them.
+func TryRooms() error {
+	h, err := ForkHolder()
+	if err != nil {
+		return err
+	}
+	defer waitFor(h.PID)
+	defer h.Close()
+	if err := h.Ready(); err != nil {
+		return err
+	}
+	ours, theirs, err := control.Pair()
+	if err != nil {
+		return err
+	}
+	defer theirs.Close()
+	conn, err := control.FromFile(ours)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	dir, err := os.Open("/")
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	pid, err := h.Keeper("trial", Trial, theirs, dir)
+	if err != nil {
+		return err
+	}
+	defer waitFor(pid)
+	theirs.Close()
+	conn.Unix().SetReadDeadline(time.Now().Add(holderTimeout))
+	var first Report
+	switch err := conn.Recv(&first); {
+	case err != nil:
+		return fmt.Errorf("a trial of namespaces: %w", err)
+	case first.Failed != nil:
+		return errors.New(first.Failed.Reason)
+	}
+	return nil
+}
+
+func waitFor(pid int) {
+	for {
+		if _, err := unix.Wait4(pid, nil, unix.WALL, nil); !errors.Is(err, unix.EINTR) {
+			return
+		}
+	}
+}
