@@ -3,6 +3,7 @@ package policy
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"path"
 	"slices"
 	"strings"
@@ -206,9 +207,7 @@ func (r Resources) CanReach(host, port string) bool {
 	if name == "" {
 		return false
 	}
-	if port != "" {
-		name += ":" + port
-	}
+	name = joinHost(name, port)
 	if !hostPattern(name) {
 		return false
 	}
@@ -342,7 +341,20 @@ func meetRoots(access Access, allA bool, a []Entry, allB bool, b []Entry) []Entr
 
 // ---- hosts ----
 
-func cleanHost(h string) string { return strings.ToLower(strings.TrimSuffix(h, ".")) }
+// cleanHost returns a host or pattern in lower case and without the root's dot, an
+// address as netip prints it: however it is written, a rule on it is the same rule.
+func cleanHost(h string) string {
+	h = strings.ToLower(h)
+	name, port := splitHost(h)
+	name = strings.TrimSuffix(name, ".")
+	if a, err := netip.ParseAddr(name); err == nil {
+		name = a.Unmap().String()
+	}
+	if port == "" && strings.HasSuffix(h, ":") && !strings.Contains(name, ":") {
+		return h // a port is missing: no pattern
+	}
+	return joinHost(name, port)
+}
 
 // splitHost parts "name:port" and "[v6]:port". A bare IPv6 address has no port.
 func splitHost(h string) (name, port string) {
@@ -409,7 +421,13 @@ func nameCovers(wide, narrow string) bool {
 		return true
 	}
 	suffix, ok := strings.CutPrefix(wide, "*")
-	return ok && strings.HasSuffix(narrow, suffix) && len(narrow) > len(suffix)
+	return ok && strings.HasSuffix(narrow, suffix) && len(narrow) > len(suffix) && !isAddress(narrow)
+}
+
+// isAddress says whether the name is an address: those have no subdomains.
+func isAddress(name string) bool {
+	_, err := netip.ParseAddr(name)
+	return err == nil
 }
 
 func hostCovers(wide, narrow string) bool {

@@ -151,3 +151,34 @@ func TestCapabilitiesAreAClosedTable(t *testing.T) {
 		t.Error(`"*" includes off`)
 	}
 }
+
+// However an address is written it is the same one, with a port and without, and it
+// is nobody's subdomain.
+func TestAddressesAsHosts(t *testing.T) {
+	denied := func(h string) Resources { return Resources{Network: NetworkEnabled, DeniedHosts: []string{h}} }
+	listed := func(h string) Resources { return Resources{Network: NetworkRestricted, Hosts: []string{h}} }
+	for _, c := range []struct {
+		rule, host, port string
+		covers           bool
+	}{
+		{"2001:db8::1", "2001:db8::1", "443", true},
+		{"2001:db8::1", "2001:db8::1", "", true},
+		{"[2001:db8::1]:443", "2001:db8::1", "443", true},
+		{"[2001:db8::1]:443", "2001:db8::1", "80", false},
+		{"2001:DB8:0:0::1", "2001:db8::1", "443", true},
+		{"::ffff:10.0.0.1", "10.0.0.1", "80", true},
+		{"10.0.0.1", "::ffff:10.0.0.1", "80", true},
+		{"*.0.0.1", "10.0.0.1", "80", false},
+		{"*.1", "10.0.0.1", "80", false},
+		{"10.0.0.1", "10.0.0.1", "80", true},
+		{"example.org.:443", "example.org", "443", true},
+		{"EXAMPLE.org", "example.org.", "443", true},
+	} {
+		if got := listed(c.rule).CanReach(c.host, c.port); got != c.covers {
+			t.Errorf("%q listed, %s %s: %v, want %v", c.rule, c.host, c.port, got, c.covers)
+		}
+		if got := !denied(c.rule).CanReach(c.host, c.port); got != c.covers {
+			t.Errorf("%q denied, %s %s: %v, want %v", c.rule, c.host, c.port, got, c.covers)
+		}
+	}
+}
