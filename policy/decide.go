@@ -52,6 +52,14 @@ func NewQuery(surface string, values ...string) Query {
 	return Query{Surface: surface, Kind: SurfaceKind(surface), Values: values, Aliases: isPathSurface(surface), Floor: Allow}
 }
 
+// HostQuery asks about a host on a port: rules name either the host or both. The
+// host comes as Resources.CanReach takes it.
+func HostQuery(host, port string) Query {
+	q := NewQuery(surfaceNetwork, joinHost(cleanHost(host), port), cleanHost(host))
+	q.Aliases = true
+	return q
+}
+
 func (q *Query) kind() Kind {
 	if q.Kind == "" {
 		return SurfaceKind(q.Surface)

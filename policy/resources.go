@@ -421,7 +421,7 @@ func nameCovers(wide, narrow string) bool {
 		return true
 	}
 	suffix, ok := strings.CutPrefix(wide, "*")
-	return ok && strings.HasSuffix(narrow, suffix) && len(narrow) > len(suffix) && !isAddress(narrow)
+	return ok && strings.HasPrefix(suffix, ".") && strings.HasSuffix(narrow, suffix) && len(narrow) > len(suffix) && !isAddress(narrow)
 }
 
 // isAddress says whether the name is an address: those have no subdomains.

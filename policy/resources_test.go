@@ -170,6 +170,7 @@ func TestAddressesAsHosts(t *testing.T) {
 		{"10.0.0.1", "::ffff:10.0.0.1", "80", true},
 		{"*.0.0.1", "10.0.0.1", "80", false},
 		{"*.1", "10.0.0.1", "80", false},
+		{"*", "localhost", "80", false}, // no pattern: it covers nothing
 		{"10.0.0.1", "10.0.0.1", "80", true},
 		{"example.org.:443", "example.org", "443", true},
 		{"EXAMPLE.org", "example.org.", "443", true},

@@ -179,7 +179,7 @@ func (t *tree) itself(w *wish) bool {
 		return false
 	}
 	switch w.analysis.Argv[1] {
-	case "spawn", "exec", "ask", "check", "context", "turn", "tree", "log", "version", "help":
+	case "spawn", "exec", "ask", "check", "fs", "net", "context", "turn", "tree", "log", "version", "help":
 	default:
 		return false
 	}

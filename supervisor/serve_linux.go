@@ -224,6 +224,11 @@ func (t *tree) handle(ctx context.Context, s *session, caller *command, conn *co
 			return failed("ask: no question")
 		}
 		return t.decideOnly(ctx, s, caller.role(), r)
+	case control.OpCheck:
+		if r.Ask == nil {
+			return failed("check: no question")
+		}
+		return t.check(s, caller.role(), r)
 	case control.OpTurn:
 		return t.turn(s, caller, r.Turn)
 	case control.OpStop:

@@ -25,6 +25,9 @@ func stop(*cli.Context) error        { return unsupported() }
 func revokeGrant(*cli.Context) error { return unsupported() }
 func demo(*cli.Context) error        { return unsupported() }
 
+// ownTree: where no tree runs, none is above.
+func ownTree() (authorityAbove, error) { return nil, nil }
+
 func shellLink([]string) int {
 	warn("%v", unsupported())
 	return 125

@@ -14,6 +14,9 @@ const (
 	OpExec  = "exec"
 	OpAsk   = "ask"
 	OpTurn  = "turn"
+	// OpCheck says what recorded authority answers to an Ask; nobody is asked and
+	// nothing is recorded.
+	OpCheck = "check"
 
 	OpRoot = "root"
 
@@ -202,6 +205,9 @@ type Ask struct {
 	Surface string `json:"surface"`
 	Value   string `json:"value"`
 	Tool    string `json:"tool,omitempty"`
+	// Real is where the path leads that Value names, as the client sees it. It adds a
+	// spelling that is judged and takes none away.
+	Real string `json:"real,omitzero"`
 }
 
 // Approve wants to become a human endpoint.
