@@ -41,6 +41,10 @@ type Host struct {
 	// NamespacesLack says why Backend is not [BackendNamespaces], "" when it is or was not tried: see
 	// [Host.WithNamespaces].
 	NamespacesLack string `json:"namespacesLack,omitempty"`
+	// RestrictedTokens is true when Windows made a restricted token and a job object.
+	RestrictedTokens bool `json:"restrictedTokens,omitempty"`
+	// RestrictedTokensLack says why RestrictedTokens is false on Windows.
+	RestrictedTokensLack string `json:"restrictedTokensLack,omitempty"`
 	// Root is true when the effective user is the superuser.
 	Root bool `json:"root"`
 	// UID is the effective user.
@@ -93,6 +97,9 @@ type Fact struct {
 func (h Host) Facts() []Fact {
 	if h.System == systemMac {
 		return h.macFacts()
+	}
+	if h.System == systemWindows {
+		return h.windowsFacts()
 	}
 	facts := []Fact{
 		{Name: "file rules", Have: h.LandlockABI >= landlockTruncate,

@@ -300,6 +300,9 @@ func plan(r Request, memory *Planner) (Profile, Report, error) {
 	if r.Host.System == systemMac {
 		return planSeatbelt(r, memory)
 	}
+	if r.Host.System == systemWindows {
+		return planWindows(r)
+	}
 	if err := require(r.Host); err != nil {
 		var lack *UnavailableError
 		if errors.As(err, &lack) {

@@ -134,7 +134,7 @@ func (p Profile) validateSeatbelt() error {
 		return bad("backend %s without its rules", p.Backend)
 	case !p.NoNewPrivs:
 		return bad("noNewPrivs is required in every profile")
-	case p.Files || p.Strict || p.Guard || p.Envelope || p.Landlock != 0 || p.DropCapabilities || slices.ContainsFunc(p.lists(), func(l pathList) bool { return len(l.paths) > 0 }):
+	case p.Files || p.Strict || p.Guard || p.Envelope || p.Landlock != 0 || p.DropCapabilities || p.Loopback || len(p.View) > 0 || slices.ContainsFunc(p.lists(), func(l pathList) bool { return len(l.paths) > 0 }):
 		return bad("backend %s carries rules of another backend", p.Backend)
 	case len(p.Descriptors) > MaxDescriptors:
 		return bad("%d descriptors to keep, at most %d", len(p.Descriptors), MaxDescriptors)
