@@ -56,7 +56,7 @@ func (g Grant) apply(sid *windows.SID) error {
 	return setLabel(g.Path, "S:(ML;OICI;NW;;;LW)")
 }
 
-// merge merges one entry into the access list of path, where others stay as they are.
+// merge adds one entry to the access list of path, where others stay as they are.
 func merge(path string, e windows.EXPLICIT_ACCESS) error {
 	sd, err := windows.GetNamedSecurityInfo(path, windows.SE_FILE_OBJECT, windows.DACL_SECURITY_INFORMATION)
 	if err != nil {

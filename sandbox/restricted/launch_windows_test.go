@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/windows"
 )
 
 // The test binary is its own victim: as *holder* it starts another of itself, says so and waits.
@@ -98,4 +100,52 @@ func TestJobLimitsProcesses(t *testing.T) {
 		t.Error(err)
 	}
 	_ = cmd.Wait()
+}
+
+func TestProbe(t *testing.T) {
+	if err := Probe(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestEntriesAreMadeAndUndone compares the access list of a directory before, with, and after
+// the entries of a plan.
+func TestEntriesAreMadeAndUndone(t *testing.T) {
+	for name, request := range map[string]func(dir string) Request{
+		"read":  func(dir string) Request { return Request{Name: "the name of a test session", Read: []string{dir}} },
+		"write": func(dir string) Request { return Request{Name: "the name of a test session", Write: []string{dir}} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, file := t.TempDir(), t.TempDir()+`\record`
+			p, err := New(request(dir))
+			if err != nil {
+				t.Fatal(err)
+			}
+			before := accessList(t, dir)
+			if err := p.Apply(file); err != nil {
+				t.Fatal(err)
+			}
+			if with := accessList(t, dir); strings.Contains(before, p.SID) || !strings.Contains(with, p.SID) {
+				t.Errorf("before %s, with the entries %s", before, with)
+			}
+			if err := Undo(file); err != nil {
+				t.Fatal(err)
+			}
+			if after := accessList(t, dir); after != before {
+				t.Errorf("before %s, after %s", before, after)
+			}
+			if _, err := os.Stat(file); !os.IsNotExist(err) {
+				t.Errorf("the record is still there: %v", err)
+			}
+		})
+	}
+}
+
+func accessList(t *testing.T, dir string) string {
+	t.Helper()
+	sd, err := windows.GetNamedSecurityInfo(dir, windows.SE_FILE_OBJECT, windows.DACL_SECURITY_INFORMATION)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sd.String()
 }
