@@ -113,6 +113,21 @@ type Exit struct {
 	Survivors int    `json:"survivors,omitzero"`
 	Forced    bool   `json:"forced,omitzero"` // it had to be killed
 	Why       string `json:"why,omitzero"`
+	// Usage is what it used; of a session, with all below it.
+	Usage Usage `json:"usage,omitzero"`
+}
+
+// Usage is what processes used that have ended and were waited for. What a process
+// used that nobody waited for (its parent ignores the ends of its children) is not in
+// it, and neither is a command whose keeper was killed.
+type Usage struct {
+	CPUMicros int64 `json:"cpuMicros,omitzero"` // processor time, user and system
+	MaxMemory int64 `json:"maxMemory,omitzero"` // bytes: the largest resident set of one process
+}
+
+// Add returns what both used.
+func (u Usage) Add(o Usage) Usage {
+	return Usage{CPUMicros: u.CPUMicros + o.CPUMicros, MaxMemory: max(u.MaxMemory, o.MaxMemory)}
 }
 
 // Proven reports whether it was shown that nothing is left.

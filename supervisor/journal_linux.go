@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/getpioneer/pioneer-super/liveness"
 	"github.com/getpioneer/pioneer-super/registry"
 	"github.com/getpioneer/pioneer-super/supervisor/keeper"
 	"github.com/getpioneer/pioneer-super/supervisor/reaper"
@@ -15,6 +16,7 @@ import (
 
 func process(pid int) registry.Process {
 	p := registry.Process{PID: pid}
+	p.Boot, p.PIDNS = liveness.Here()
 	if seen, err := reaper.Look(pid); err == nil {
 		p.Start = seen.Start
 	}

@@ -171,7 +171,7 @@ func (t *tree) watch(c *command) {
 			answer(end)
 		case r.Ended != nil:
 			proof = r.Ended.Proof
-			ended.Forced = r.Ended.Killed > 0
+			ended.Forced, ended.Usage = r.Ended.Killed > 0, r.Ended.Usage
 		}
 	}
 	if proof == "" {

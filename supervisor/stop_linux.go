@@ -24,11 +24,13 @@ type ending struct {
 type tally struct {
 	commands, forced, survivors int
 	proof                       string // the weakest of theirs
+	usage                       registry.Usage
 }
 
 func (a *tally) add(e registry.Exit) {
 	a.commands++
 	a.survivors += e.Survivors
+	a.usage = a.usage.Add(e.Usage)
 	if e.Forced {
 		a.forced++
 	}
@@ -55,7 +57,7 @@ func strength(proof string) int {
 // exit is its agent's end with the proof for all of the session.
 func (a tally) exit(agent registry.Exit) registry.Exit {
 	agent.Proof, agent.Survivors = cmp.Or(a.proof, registry.ProofNothing), a.survivors
-	agent.Forced = a.forced > 0
+	agent.Forced, agent.Usage = a.forced > 0, a.usage
 	return agent
 }
 
@@ -209,6 +211,9 @@ func (t *tree) closeOnce(s *session, below []control.Stopped) {
 	t.closeChannel(s)
 	t.mu.Lock()
 	e, sum := s.tally.exit(s.exit), s.tally
+	if s.parent != nil {
+		s.parent.tally.usage = s.parent.tally.usage.Add(e.Usage)
+	}
 	e.Why = s.end.why
 	t.mu.Unlock()
 	t.journalSessionEnd(s, e)

@@ -29,7 +29,7 @@ func newApp() *cli.App {
 		},
 		Commands: []*cli.Command{
 			spawnCommand(), execCommand(), askCommand(), contextCommand(), turnCommand(),
-			treeCommand(), logCommand(), checkCommand(), fsCommand(), netCommand(), policyCommand(), configCommand(), promptSectionCommand(), grantsCommand(), approveCommand(), stopCommand(), doctorCommand(), demoCommand(), versionCommand(),
+			treeCommand(), psCommand(), logCommand(), pruneCommand(), checkCommand(), fsCommand(), netCommand(), policyCommand(), configCommand(), promptSectionCommand(), grantsCommand(), approveCommand(), stopCommand(), doctorCommand(), demoCommand(), versionCommand(),
 		},
 	}
 	for _, c := range app.Commands {

@@ -93,8 +93,9 @@ func showTree(c *cli.Context) error {
 		return nil
 	}
 	var out bytes.Buffer
+	processes := takeCensus()
 	for _, s := range states {
-		printTree(&out, s, time.Now())
+		printTree(&out, s, processes, time.Now())
 	}
 	if _, err := out.WriteTo(os.Stdout); err != nil {
 		return exit(125, "%v", err)
@@ -102,7 +103,7 @@ func showTree(c *cli.Context) error {
 	return nil
 }
 
-func printTree(w io.Writer, s registry.TreeState, now time.Time) {
+func printTree(w io.Writer, s registry.TreeState, processes census, now time.Time) {
 	state := "ended"
 	if s.Alive {
 		state = "running"
@@ -118,11 +119,11 @@ func printTree(w io.Writer, s registry.TreeState, now time.Time) {
 	}
 	fmt.Fprintln(w)
 	for i, n := range s.Sessions {
-		printSession(w, n, "", i == len(s.Sessions)-1, now)
+		printSession(w, n, "", i == len(s.Sessions)-1, processes, now)
 	}
 }
 
-func printSession(w io.Writer, n *registry.SessionNode, indent string, last bool, now time.Time) {
+func printSession(w io.Writer, n *registry.SessionNode, indent string, last bool, processes census, now time.Time) {
 	branch, next := "├─ ", "│  "
 	if last {
 		branch, next = "└─ ", "   "
@@ -137,7 +138,13 @@ func printSession(w io.Writer, n *registry.SessionNode, indent string, last bool
 	if n.PID > 0 {
 		line += fmt.Sprintf(", pid %d", n.PID)
 	}
-	fmt.Fprintln(w, indent+branch+visible(line+", "+sessionState(n)))
+	line += ", " + sessionState(n)
+	// With all below it: what its agent and tools use is what it costs.
+	var uses figures
+	if processes.session(&uses, n); uses.Processes > 0 {
+		line += ", " + uses.String()
+	}
+	fmt.Fprintln(w, indent+branch+visible(line))
 	for _, a := range n.Asks {
 		waits := now.Sub(time.UnixMilli(a.Since)).Round(time.Second)
 		fmt.Fprintln(w, indent+next+visible(fmt.Sprintf("? waits %s for an answer: %s %s", waits, a.Surface, clip(a.Value))))
@@ -149,7 +156,7 @@ func printSession(w io.Writer, n *registry.SessionNode, indent string, last bool
 		fmt.Fprintln(w, indent+next+visible(fmt.Sprintf("$ %s  %s, pid %d", clip(c.Text), c.State, c.Leader.PID)))
 	}
 	for i, child := range n.Children {
-		printSession(w, child, indent+next, i == len(n.Children)-1, now)
+		printSession(w, child, indent+next, i == len(n.Children)-1, processes, now)
 	}
 }
 

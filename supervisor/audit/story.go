@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/getpioneer/pioneer-super/registry"
 )
@@ -225,6 +226,9 @@ func exit(x *registry.Exit) string {
 	s := fmt.Sprintf(" with status %d", x.Code)
 	if x.Survivors > 0 {
 		s += fmt.Sprintf(", %d survived", x.Survivors)
+	}
+	if x.Usage != (registry.Usage{}) {
+		s += fmt.Sprintf(" (%s of processor time, %d MiB)", (time.Duration(x.Usage.CPUMicros) * time.Microsecond).Round(time.Millisecond), x.Usage.MaxMemory>>20)
 	}
 	return s
 }

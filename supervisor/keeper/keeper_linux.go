@@ -303,7 +303,7 @@ func (k *keeper) finish(proof string) {
 		return
 	}
 	k.writeExit(proof)
-	k.ctl.Send(Report{Ended: &Ended{Proof: proof, Killed: k.killed}})
+	k.ctl.Send(Report{Ended: &Ended{Proof: proof, Killed: k.killed, Usage: usage()}})
 }
 
 // handOn waits, with nothing left to run, for who reads what the command wrote
@@ -326,7 +326,7 @@ func (k *keeper) writeExit(proof string) {
 	if k.command == "" {
 		return
 	}
-	r := registry.ExitRecord{Command: k.command, Exit: registry.Exit{Known: k.leaderEnd != nil, Proof: proof, Forced: k.killed > 0}}
+	r := registry.ExitRecord{Command: k.command, Exit: registry.Exit{Known: k.leaderEnd != nil, Proof: proof, Forced: k.killed > 0, Usage: usage()}}
 	if k.leaderEnd != nil {
 		r.Exit.Code, r.Exit.Signal = k.leaderEnd.Code, k.leaderEnd.Signal
 	}

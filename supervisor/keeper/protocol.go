@@ -1,6 +1,9 @@
 package keeper
 
-import "github.com/getpioneer/pioneer-super/sandbox"
+import (
+	"github.com/getpioneer/pioneer-super/registry"
+	"github.com/getpioneer/pioneer-super/sandbox"
+)
 
 // Names under which this binary is started by itself. They are argv[0]: nothing
 // that a user types can be mistaken for them.
@@ -149,6 +152,8 @@ type Ended struct {
 	Proof string `json:"proof"`
 	// Killed counts processes that had to be killed.
 	Killed int `json:"killed,omitempty"`
+	// Usage is what all of them used.
+	Usage registry.Usage `json:"usage,omitzero"`
 }
 
 // Hand is the client's frame over the stream socket: its streams and directory
