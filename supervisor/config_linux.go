@@ -445,6 +445,7 @@ func (t *tree) install(next *authorities) {
 	old := t.rules.Load()
 	next.generation, next.changed = old.generation+1, make(chan struct{})
 	t.rules.Store(next)
+	t.outbound.proxy.Recheck()
 	close(old.changed)
 }
 

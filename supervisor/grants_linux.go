@@ -292,6 +292,9 @@ func (t *tree) grantTurn(w *wish, v verdict, out outcome, a control.Answer) erro
 
 // endGrants tells of grants that are gone.
 func (t *tree) endGrants(gone []policy.Grant, why string) {
+	if len(gone) > 0 {
+		t.outbound.proxy.Recheck()
+	}
 	for _, g := range gone {
 		t.note(audit.Row{Kind: audit.GrantEnded, Session: g.Session, Surface: g.Surface, Value: g.Pattern, Reason: why, Details: map[string]any{"grant": g.ID}})
 	}

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"fmt"
+	"net"
 	"sync"
 
 	"github.com/getpioneer/pioneer-super/sandbox"
@@ -17,14 +18,17 @@ const roomsAhead = 2
 type rooms struct {
 	p     *pool
 	stock *stock
+	// reach opens the way out in the network namespace of a holder.
+	reach func(*keeper.Holder) (net.Listener, error)
 
 	mu     sync.Mutex // the holder answers one at a time
 	holder *keeper.Holder
+	out    net.Listener // of that holder
 	over   bool
 }
 
-func newRooms(p *pool) *rooms {
-	r := &rooms{p: p}
+func newRooms(p *pool, reach func(*keeper.Holder) (net.Listener, error)) *rooms {
+	r := &rooms{p: p, reach: reach}
 	r.stock = p.stock(roomsAhead, r.start)
 	return r
 }
@@ -42,12 +46,16 @@ func (r *rooms) start() (*keeperProcess, error) {
 		if err != nil {
 			return nil, err
 		}
-		r.holder = holder
+		out, err := r.reach(holder)
+		if err != nil {
+			holder.Close()
+			return nil, err
+		}
+		r.holder, r.out = holder, out
 	}
 	k, err := r.p.start(keeper.WithRoom, r.holder)
 	if err != nil && !r.p.known(r.holder.PID) {
-		r.holder.Close()
-		r.holder = nil
+		r.giveUp()
 	}
 	return k, err
 }
@@ -59,9 +67,14 @@ func (r *rooms) close() {
 	defer r.mu.Unlock()
 	r.over = true
 	if r.holder != nil {
-		r.holder.Close()
-		r.holder = nil
+		r.giveUp()
 	}
+}
+
+func (r *rooms) giveUp() {
+	r.holder.Close()
+	r.out.Close()
+	r.holder, r.out = nil, nil
 }
 
 // holder starts a holder and waits until it is ready.

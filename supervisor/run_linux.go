@@ -34,6 +34,10 @@ func (t *tree) run(ctx context.Context, w *wish, out outcome, conn *control.Conn
 		w.k.release()
 		return failed("the session is ending")
 	}
+	if w.inSession {
+		c.lease = t.outbound.admit(c)
+		w.env = withEnv(w.env, proxyEnvironment(c.lease.Token())...)
+	}
 	w.s.commands[c.id] = c
 	t.byKeeper[w.k.pid] = c
 	w.seat.taken() // the command itself counts from here on
@@ -210,6 +214,7 @@ func (t *tree) forget(c *command) {
 	ended := c.ended
 	c.ended = true
 	t.mu.Unlock()
+	t.outbound.end(c)
 	if !ended {
 		close(c.over)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/getpioneer/pioneer-super/policy"
 	"github.com/getpioneer/pioneer-super/registry"
+	"github.com/getpioneer/pioneer-super/sandbox/egress"
 	"github.com/getpioneer/pioneer-super/supervisor/audit"
 	"github.com/getpioneer/pioneer-super/supervisor/control"
 	"github.com/getpioneer/pioneer-super/supervisor/keeper"
@@ -121,6 +122,7 @@ type command struct {
 	// over is closed when no process of the command is left.
 	over chan struct{}
 
+	lease    *egress.Lease // its right to use the proxy; nil where it has none
 	received time.Time
 	startup  time.Duration // from the request to the running program
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -298,7 +299,7 @@ func (t *tree) open(w *wish, s *session) (control.Result, bool) {
 	s.snap.Enforcement = enforcement(tools.report, s, w.adapter)
 	s.snap.Backend.Name = tools.profile.Backend
 	if len(tools.profile.View) > 0 {
-		s.rooms = newRooms(t.pool)
+		s.rooms = newRooms(t.pool, func(h *keeper.Holder) (net.Listener, error) { return t.outbound.listen(h, s) })
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()

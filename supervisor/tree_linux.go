@@ -54,6 +54,7 @@ type tree struct {
 	hostFound sandbox.Host
 
 	pool           *pool
+	outbound       *outbound
 	humans         *humans
 	tickets        tickets
 	noise          noise // at the socket of human operations
@@ -155,6 +156,7 @@ func newTree(opts Options, front *control.Conn, root control.Root) (*tree, error
 		jobs: map[string]*job{}, spools: map[string]*spool.Spool{},
 	}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
+	t.outbound = newOutbound(t)
 	t.tickets.now = time.Now
 	t.humans = newHumans(root.Phrase, func(why string) {
 		t.log.Write(audit.Row{Kind: audit.AnswerRefused, Reason: why})
@@ -283,6 +285,7 @@ func (t *tree) shutdown() {
 	t.closing = true
 	t.mu.Unlock()
 	t.cancel()
+	t.outbound.proxy.Close()
 	t.pool.shutdown()
 	for {
 		left := reaper.Clear(nil, 5*time.Second)

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/getpioneer/pioneer-super/policy"
 )
@@ -38,9 +39,10 @@ type Question struct {
 	Target   Target
 }
 
-// Class is that of the target if it is an address, "" for a name or a public address.
+// Class is that of the target if it is an address or localhost, "" for another name or
+// a public address.
 func (q Question) Class() string {
-	if a, ok := q.Target.Address(); ok {
+	if a, ok := q.Target.literal(); ok {
 		return Class(a)
 	}
 	return ""
@@ -58,6 +60,9 @@ type Verdict struct {
 	// Hold, of an answer of Ask, says that it counts for the whole lease and not only
 	// for the connections that wait for it.
 	Hold bool
+	// Granted, of an Allow of Judge, says that an answer of before covers it: whoever gave
+	// it saw the target.
+	Granted bool
 }
 
 // Authority says who may reach what. Both methods may be called at the same time
@@ -92,3 +97,39 @@ func (v Verdict) admit(port uint16, a netip.Addr, own []netip.Addr) string {
 
 // localhost is the name that stands for every loopback address, in rules too.
 const localhost = "localhost"
+
+// literal is the address that the target says, localhost being one (RFC 6761, 6.3).
+func (t Target) literal() (netip.Addr, bool) {
+	if t.Host == localhost || strings.HasSuffix(t.Host, "."+localhost) {
+		return netip.IPv6Loopback(), true
+	}
+	return t.Address()
+}
+
+// opened returns the verdict for somebody who saw the target and allowed it: what it
+// says is listed. A name is not: where it leads nobody saw.
+func (v Verdict) opened(t Target) Verdict {
+	a, ok := t.literal()
+	if !ok {
+		return v
+	}
+	host := t.Host
+	if a.IsLoopback() && !isAddress(host) {
+		host = localhost
+	}
+	v.Listed = append([]string{host}, v.Listed...)
+	return v
+}
+
+// granted is v, opened if an answer covers it.
+func (v Verdict) granted(t Target) Verdict {
+	if v.Granted {
+		return v.opened(t)
+	}
+	return v
+}
+
+func isAddress(host string) bool {
+	_, err := netip.ParseAddr(host)
+	return err == nil
+}

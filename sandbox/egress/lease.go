@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -161,7 +160,7 @@ func (l *Lease) connect(protocol Protocol, t Target, waiting func(context.Contex
 	}
 	v, answered, err := l.decide(q, waiting)
 	if err == nil {
-		err = l.record(q, c, v)
+		err = l.record(q, c, v, answered)
 	}
 	if err != nil {
 		c.refused.Add(1)
@@ -216,7 +215,7 @@ func (l *Lease) counted(t Target) (*count, error) {
 func (l *Lease) decide(q Question, waiting func(context.Context) (context.Context, func())) (v Verdict, answered bool, err error) {
 	v = l.proxy.config.Authority.Judge(q)
 	if v.Action != policy.Ask {
-		return v, false, nil
+		return v.granted(q.Target), false, nil
 	}
 	l.mu.Lock()
 	held, ok := l.answers[q.Target]
@@ -227,14 +226,12 @@ func (l *Lease) decide(q Question, waiting func(context.Context) (context.Contex
 		if held, err = l.await(ctx, q); err != nil {
 			return Verdict{}, false, err
 		}
-	}
-	if held.Action == policy.Allow {
-		if _, literal := q.Target.Address(); literal {
-			// Who answered has seen the very address.
-			held.Listed = append([]string{q.Target.Host}, held.Listed...)
+		// The answer may have become a grant: then the connection ends with that.
+		if now := l.proxy.config.Authority.Judge(q); held.Action == policy.Allow && now.Action != policy.Ask {
+			return now.granted(q.Target), false, nil
 		}
 	}
-	return held, true, nil
+	return held.opened(q.Target), true, nil
 }
 
 // await puts the question, once for all who want to know the same at the same time.
@@ -292,16 +289,16 @@ func (l *Lease) put(ctx context.Context, a *ask, q Question) {
 
 // record writes the first decision of its kind about a target down; an allow that
 // cannot be written down is none.
-func (l *Lease) record(q Question, c *count, v Verdict) error {
+func (l *Lease) record(q Question, c *count, v Verdict, answered bool) error {
 	reason := v.Reason
 	if reason == "" {
 		reason = "no rule allows it"
 	}
 	if v.Action != policy.Allow {
-		_ = l.first(&c.denied, Event{Kind: Denied, Question: q, Reason: reason}) // a denial stands either way
+		_ = l.first(&c.denied, Event{Kind: Denied, Question: q, Reason: reason, Answered: answered}) // a denial stands either way
 		return refused(kindDenied, "%s: %s", q.Target, reason)
 	}
-	if err := l.first(&c.allowed, Event{Kind: Allowed, Question: q, Reason: v.Reason}); err != nil {
+	if err := l.first(&c.allowed, Event{Kind: Allowed, Question: q, Reason: v.Reason, Answered: answered}); err != nil {
 		return refused(kindDenied, "%s: the decision could not be written down (%v), so it is not allowed", q.Target, err)
 	}
 	return nil
@@ -358,7 +355,7 @@ func (p *Proxy) addresses(ctx context.Context, t Target) ([]netip.Addr, error) {
 	if a, ok := t.Address(); ok {
 		return []netip.Addr{a}, nil
 	}
-	if t.Host == localhost || strings.HasSuffix(t.Host, "."+localhost) { // RFC 6761, section 6.3
+	if _, ok := t.literal(); ok {
 		return []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}, nil
 	}
 	return p.config.Resolver.LookupNetIP(ctx, "ip", t.Host+".")

@@ -88,6 +88,8 @@ type Event struct {
 	Kind EventKind
 	Question
 	Reason string
+	// Answered says that somebody decided by answering, and no rule.
+	Answered bool
 	// Of an Ended: how many connections were made and refused, and the bytes that went
 	// out and came in.
 	Connections, Refused int64

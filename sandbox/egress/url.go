@@ -3,7 +3,6 @@ package egress
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 	"net/url"
 	"strings"
 )
@@ -35,12 +34,9 @@ func ParseURL(text string) (Target, error) {
 // reached though its host is allowed: it is not public, and no host rule of listed
 // names it. "" for every other target: a name is looked at when it is resolved.
 func NotPublic(t Target, listed []string) string {
-	a, ok := t.Address()
+	a, ok := t.literal()
 	if !ok {
-		if t.Host != localhost && !strings.HasSuffix(t.Host, "."+localhost) {
-			return ""
-		}
-		a = netip.IPv6Loopback()
+		return ""
 	}
 	return Verdict{Listed: listed}.admit(t.Port, a, nil)
 }

@@ -49,6 +49,9 @@ const (
 	// TurnMarked: a session's turn began or ended, and its grants ended.
 	TurnMarked Kind = "turn_marked"
 	GrantGiven Kind = "grant_given"
+	// HostEnded: a command that reached a host, or was refused one, is over. Details have
+	// how often and how many bytes.
+	HostEnded  Kind = "host_ended"
 	GrantEnded Kind = "grant_ended"
 
 	ConfigLoaded  Kind = "config_loaded"
@@ -192,7 +195,7 @@ func (r *Row) Check() error {
 			return fmt.Errorf("row %s without an exit", r.Kind)
 		}
 	case ApprovalRequested, TreeStarted, TreeEnded, SessionStarted, CommandStarted, AnswerRefused, AnswerForged, PeerRefused, ChannelNotice, AuthorizerPassed, ObserverFailed, UserMessage, TurnMarked,
-		GrantGiven, GrantEnded, ConfigLoaded, ConfigRefused, StopRequested, LimitReached, LogRecovered:
+		GrantGiven, GrantEnded, HostEnded, ConfigLoaded, ConfigRefused, StopRequested, LimitReached, LogRecovered:
 	default:
 		return fmt.Errorf("unknown row %q", r.Kind)
 	}

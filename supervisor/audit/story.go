@@ -79,6 +79,9 @@ func (r *Row) sentence() string {
 		return fmt.Sprintf("%s was granted%s by %s%s", who, r.given(), r.DecidedBy.phrase(r.Proof), r.because())
 	case GrantEnded:
 		return fmt.Sprintf("%s: a grant ended%s%s", who, r.given(), r.because())
+	case HostEnded:
+		return fmt.Sprintf("%s: connections of %s to %s: %v made, %v refused, %v bytes out, %v bytes in", who, word(r.Command), word(r.Value),
+			r.Details["connections"], r.Details["refused"], r.Details["sent"], r.Details["received"])
 	case ConfigLoaded:
 		return "the configuration counts" + r.because()
 	case ConfigRefused:
