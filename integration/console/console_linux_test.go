@@ -22,7 +22,7 @@ func TestConsole(t *testing.T) {
 }
 
 func TestConsoleKeys(t *testing.T) {
-	c := Start(t, Options{Env: []string{"PATH=/usr/bin:/bin"}}, "sh", "-c", "echo ready; sleep 100")
+	c := Start(t, Options{Env: []string{"PATH=/usr/bin:/bin"}}, "sh", "-c", "echo ready; exec sleep 100")
 	c.Shows(t, patience, "ready")
 	c.Type(t, "\x03")
 	if status := c.Status(t, patience); status != 130 {
