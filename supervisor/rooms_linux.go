@@ -84,7 +84,7 @@ func (p *pool) holder() (*keeper.Holder, error) {
 		p.mu.Unlock()
 		return nil, errKeeperGone
 	}
-	h, err := keeper.ForkHolder()
+	h, err := keeper.ForkHolder(p.tree)
 	if err != nil {
 		p.mu.Unlock()
 		return nil, err

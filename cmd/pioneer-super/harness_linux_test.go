@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -198,9 +199,9 @@ func (l *lab) processes() map[int]string {
 	return out
 }
 
-// owns says whether that is the command line of a keeper of a tree of this lab.
+// owns says whether that is the command line of a keeper, a room or a holder of a tree of this lab.
 func (l *lab) owns(words []string) bool {
-	if words[0] != keeper.KeeperName || len(words) != 2 {
+	if !slices.Contains([]string{keeper.KeeperName, keeper.RoomName, keeper.HolderName}, words[0]) || len(words) < 2 {
 		return false
 	}
 	_, err := os.Stat(filepath.Join(l.home, "state", "trees", words[1]))
@@ -243,15 +244,19 @@ func supervisorOf(t testing.TB, front int) int {
 	return found
 }
 
-// keepersOf finds the keepers that hold a command: those with a child that is not
-// a waiting stage.
+// keepersOf finds the keepers that hold a command: those with a child, or with a room that has
+// one, that is not a waiting stage.
 func keepersOf(sup int) []int {
 	var out []int
 	for _, pid := range childrenOf(sup) {
 		if argv0(pid) != keeper.KeeperName {
 			continue
 		}
-		for _, child := range childrenOf(pid) {
+		children := childrenOf(pid)
+		if len(children) == 1 && argv0(children[0]) == keeper.RoomName {
+			children = childrenOf(children[0])
+		}
+		for _, child := range children {
 			if argv0(child) != keeper.StageName {
 				out = append(out, pid)
 				break

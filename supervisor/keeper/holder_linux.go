@@ -138,9 +138,9 @@ type Holder struct {
 	conn *control.Conn
 }
 
-// ForkHolder starts a holder. The caller is its parent and waits for it; the function
+// ForkHolder starts a holder of that tree. The caller is its parent and waits for it; the function
 // returns before it is ready: see [Holder.Ready].
-func ForkHolder() (*Holder, error) {
+func ForkHolder(tree string) (*Holder, error) {
 	ours, theirs, err := control.Pair()
 	if err != nil {
 		return nil, err
@@ -158,7 +158,7 @@ func ForkHolder() (*Holder, error) {
 	defer null.Close()
 	attr := &syscall.SysProcAttr{Setsid: true}
 	sandbox.NetworkNamespace(attr)
-	pid, err := syscall.ForkExec("/proc/self/exe", []string{HolderName}, &syscall.ProcAttr{
+	pid, err := syscall.ForkExec("/proc/self/exe", []string{HolderName, tree}, &syscall.ProcAttr{
 		Dir: "/", Files: []uintptr{null.Fd(), null.Fd(), null.Fd(), theirs.Fd()}, Sys: attr,
 	})
 	if err != nil {
@@ -230,7 +230,7 @@ func (h *Holder) ask(o HolderOrder, files ...*os.File) (HolderReport, []*os.File
 // TryRooms finds out whether commands can have namespaces and views on this host, by making them.
 // It starts three processes and waits for them.
 func TryRooms() error {
-	h, err := ForkHolder()
+	h, err := ForkHolder("trial")
 	if err != nil {
 		return err
 	}

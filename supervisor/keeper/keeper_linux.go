@@ -96,7 +96,7 @@ func Main() int {
 	case Plain:
 		k.stage, err = startStage(nil)
 	case WithRoom:
-		k.room, k.stage, err = openRoom()
+		k.room, k.stage, err = openRoom(os.Args[1])
 	case Trial:
 		if err = tryRoom(); err == nil {
 			k.ctl.Send(Report{Ready: &Ready{PID: os.Getpid()}})

@@ -203,8 +203,8 @@ type roomReply struct {
 	err   error
 }
 
-// openRoom starts a room and waits for its stage.
-func openRoom() (*chamber, stage, error) {
+// openRoom starts a room of that tree and waits for its stage.
+func openRoom(tree string) (*chamber, stage, error) {
 	none := stage{}
 	ours, theirs, err := control.Pair()
 	if err != nil {
@@ -227,7 +227,7 @@ func openRoom() (*chamber, stage, error) {
 	defer null.Close()
 	attr := &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	sandbox.Namespaces(attr)
-	pid, err := syscall.ForkExec("/proc/self/exe", []string{RoomName}, &syscall.ProcAttr{
+	pid, err := syscall.ForkExec("/proc/self/exe", []string{RoomName, tree}, &syscall.ProcAttr{
 		Dir: "/", Files: []uintptr{null.Fd(), null.Fd(), null.Fd(), theirs.Fd(), stageTheirs.Fd()}, Sys: attr,
 	})
 	if err != nil {
@@ -254,7 +254,7 @@ func openRoom() (*chamber, stage, error) {
 
 // tryRoom opens a room and makes a view in it. What it started ends with this process.
 func tryRoom() error {
-	c, _, err := openRoom()
+	c, _, err := openRoom("trial")
 	if err != nil {
 		return err
 	}
