@@ -29,6 +29,12 @@ var acts = map[string]func(s script) error{
 	"hard link inside": func(s script) error {
 		return remake(s.World.Workspace+"/h", func(p string) error { return os.Link("main.txt", p) })
 	},
+	"write git hook": func(s script) error { return touch(s.World.Workspace + "/.git/hooks/pre-commit") },
+	"new git hook":   func(s script) error { return remake(s.World.Workspace+"/.git/hooks/post-commit", create) },
+	"move git away":  func(s script) error { return renameAndBack(s.World.Workspace+"/.git", s.World.Workspace+"/git") },
+	"write git config": func(s script) error {
+		return os.WriteFile(s.World.Workspace+"/.git/config", []byte("[core]\n"), 0o600)
+	},
 	"fifo inside": func(s script) error {
 		return remake(s.World.Workspace+"/f", func(p string) error { return unix.Mkfifo(p, 0o600) })
 	},

@@ -175,6 +175,30 @@ func TestLimitsOfThisTier(t *testing.T) {
 	})
 }
 
+// The hooks of the workspace's own repository are out of reach where there is a view; its configuration,
+// which can name others, is in none: the report says so.
+func TestGitHooks(t *testing.T) {
+	eachBackend(t, func(t *testing.T, uid int, backend string) {
+		w := newWorld(t, uid, backend)
+		write(t, w.Workspace+"/.git/hooks/pre-commit", "exit 0")
+		for _, path := range []string{"/.git", "/.git/hooks", "/.git/hooks/pre-commit"} {
+			if err := os.Lchown(w.Workspace+path, uid, uid); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p, report := mustPlan(t, w.request(ModeWorkspaceWrite))
+		check(t, w, p, script{}, []expectation{
+			{act: "write git config", want: "ok"},
+			{act: "write git hook", want: "ok", inView: "EROFS"},
+			{act: "new git hook", want: "ok", inView: "EROFS"},
+			{act: "move git away", want: "ok", inView: "EBUSY"},
+		})
+		if !slices.Contains(report.Degradations, DegradedProtected) {
+			t.Errorf("report: %s", report.Strength)
+		}
+	})
+}
+
 func TestSymlinkSwapRace(t *testing.T) {
 	eachBackend(t, func(t *testing.T, uid int, backend string) {
 		w := newWorld(t, uid, backend)

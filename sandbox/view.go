@@ -90,6 +90,7 @@ func (p Profile) validateView() error {
 type viewBuilder struct {
 	mounts map[string]Mount
 	files  Lookup
+	pinned []string // stay mounts though another shows the same
 }
 
 // planView is what a command sees whose files are given by roots: the folders that it may read and
@@ -109,6 +110,17 @@ func planView(r Request, roots roots) []Mount {
 	}
 	for _, path := range roots.write {
 		v.bind(path, path, true)
+	}
+	// Hooks that git runs outside tomorrow, as far as the repository is the root's own: git never
+	// tracks them, so no command of git misses the right. The folder that they lie in is mounted too, since
+	// what is mounted on cannot be renamed: another could take its place.
+	for _, path := range roots.given {
+		hooks := path + "/.git/hooks"
+		if entry, err := v.files.Resolve(hooks); err == nil && entry.Dir && entry.Path == hooks {
+			v.bind(path+"/.git", path+"/.git", true)
+			v.pinned = append(v.pinned, path+"/.git")
+			v.bind(hooks, hooks, false)
+		}
 	}
 	for _, link := range roots.links {
 		v.add(Mount{Kind: MountLink, Path: link.Path, Source: link.Source})
@@ -134,7 +146,7 @@ func (v *viewBuilder) add(m Mount) { v.mounts[m.Path] = m }
 // bind shows source at at. Of two with one place, the writable one counts.
 func (v *viewBuilder) bind(at, source string, write bool) {
 	if have, ok := v.mounts[at]; ok && have.Write {
-		return
+		return // what is granted by name stays granted
 	}
 	v.add(Mount{Kind: MountBind, Path: at, Source: source, Write: write})
 }
@@ -180,7 +192,7 @@ func (v *viewBuilder) devices(nodes []string) {
 func (v *viewBuilder) sorted() []Mount {
 	out := make([]Mount, 0, len(v.mounts))
 	for at, m := range v.mounts {
-		if !v.shown(at, m) {
+		if slices.Contains(v.pinned, at) || !v.shown(at, m) {
 			out = append(out, m)
 		}
 	}

@@ -209,6 +209,7 @@ func (p *pool) start(kind string, holder *keeper.Holder) (*keeperProcess, error)
 	}
 	p.live[pid] = k
 	p.mu.Unlock()
+	theirs.Close() // held here, the end of a keeper that says nothing would never be seen
 	var first keeper.Report
 	if err = k.conn.Recv(&first); err == nil && first.Ready == nil {
 		err = errKeeperGone

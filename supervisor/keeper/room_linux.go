@@ -233,6 +233,9 @@ func openRoom(tree string) (*chamber, stage, error) {
 	if err != nil {
 		return nil, none, fmt.Errorf("namespaces of a command: %w", err)
 	}
+	// Held here, the end of a room that says nothing would never be seen.
+	theirs.Close()
+	stageTheirs.Close()
 	c := &chamber{pid: pid, conn: conn, replies: make(chan roomReply, 1)}
 	var ready RoomReport
 	files, err := conn.RecvFiles(&ready, 1)
