@@ -72,6 +72,8 @@ func (t *tree) serveHuman(conn *control.Conn) {
 	}
 	who := fmt.Sprintf("pid %d", p.pid)
 	if err := t.greet(conn, ""); err != nil {
+		// It may have sent an answer and left without waiting for what it would be told.
+		t.noteNoise(&t.noise, audit.Row{Kind: audit.AnswerRefused, Reason: errNotProven.Error() + " (" + who + ", " + err.Error() + ")"})
 		return
 	}
 	m, err := request(conn, phraseTimeout)
@@ -83,6 +85,7 @@ func (t *tree) serveHuman(conn *control.Conn) {
 	proof, err := t.prove(conn, m.Request, who)
 	if err == nil && !p.alive() {
 		err = errPeerGone
+		t.noteNoise(&t.noise, audit.Row{Kind: audit.AnswerRefused, Reason: err.Error() + " (" + who + ")"})
 	}
 	if err != nil {
 		conn.Send(control.Message{Result: &control.Result{Exit: 126, Class: control.ClassRefused, Reason: err.Error()}})

@@ -76,7 +76,6 @@ var _ = part("answers-itself", func(args []string) int {
 		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 		cmd.Run()
 	}
-	time.Sleep(200 * time.Millisecond)
 	os.WriteFile("answered", nil, 0o600)
 	tool.Wait()
 	fmt.Println("tool", tool.ProcessState.ExitCode())
@@ -129,17 +128,14 @@ func TestNobodyAnswersWithoutProof(t *testing.T) {
 	}
 	os.Rename(filepath.Join(l.work, "ask.new"), filepath.Join(l.work, "ask"))
 	l.up("answered")
-	out := fmt.Sprint(told) + second.stdout() + r.stdout()
 	for _, want := range []string{"outside 126 nothing proves", `"second tree","Answer":"126 it is a process of the tree t-`,
 		`"agent","Answer":"126 it is a process of the tree t-`, `"daemon","Answer":"126 it is a process of the tree t-`} {
-		if !strings.Contains(out, want) {
-			t.Errorf("not told %q, but: %s", want, out)
-		}
+		await(t, 30*time.Second, want, func() bool { return strings.Contains(fmt.Sprint(told)+second.stdout()+r.stdout(), want) })
 	}
 	if l.there("ran") {
 		t.Fatal("the command ran without an answer")
 	}
-	await(t, 5*time.Second, "nine refusals in the audit", func() bool { return len(l.rowsOf(audit.AnswerRefused)) >= 9 })
+	await(t, 30*time.Second, "nine refusals in the audit", func() bool { return len(l.rowsOf(audit.AnswerRefused)) >= 9 })
 	status, tree := l.run("tree", "--json")
 	if status != 0 || !strings.Contains(tree, q.ID) {
 		t.Errorf("the ask is not open any more: %s", tree)
@@ -149,7 +145,7 @@ func TestNobodyAnswersWithoutProof(t *testing.T) {
 	a.says(control.Answer{ID: q.ID, Digest: strings.Repeat("0", 64), Decision: "allow_once"})
 	a.says(control.Answer{ID: q.ID, Digest: q.Digest, Decision: "allow_once", Offers: []string{"O"}})
 	a.says(control.Answer{ID: q.ID, Digest: q.Digest, Decision: "allow"})
-	await(t, 5*time.Second, "three more refusals in the audit", func() bool { return len(l.rowsOf(audit.AnswerRefused)) >= 12 })
+	await(t, 30*time.Second, "three more refusals in the audit", func() bool { return len(l.rowsOf(audit.AnswerRefused)) >= 12 })
 	if l.there("ran") {
 		t.Fatal("the command ran with an answer that does not fit")
 	}
