@@ -232,7 +232,7 @@ func TestCapturedAsk(t *testing.T) {
 	address := c.address("ask.example")
 	port := c.catch(address, 0)
 	c.internet("ask.example", publicA, port, server)
-	c.asks = func(_ context.Context, q Question) Verdict { return Verdict{Action: policy.Allow} }
+	c.set(func() { c.asks = func(context.Context, Question) Verdict { return Verdict{Action: policy.Allow} } })
 	for range 2 {
 		conn, err := net.Dial("tcp", net.JoinHostPort(address, fmt.Sprint(port)))
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/net/idna"
 )
@@ -51,6 +52,8 @@ func ParseHost(text string) (string, error) {
 	switch {
 	case host == "":
 		return bad("empty")
+	case !utf8.ValidString(host):
+		return bad("no UTF-8")
 	case len(host) > 4*maxName:
 		return bad("too long")
 	case strings.Contains(host, "%"):
@@ -67,6 +70,9 @@ func ParseHost(text string) (string, error) {
 		mapped, err := idna.Lookup.ToASCII(host)
 		if err != nil {
 			return bad("no internationalised name (" + err.Error() + ")")
+		}
+		if again, err := idna.Lookup.ToASCII(mapped); err != nil || again != mapped {
+			return bad("an internationalised name that has no one form")
 		}
 		host = mapped
 	}

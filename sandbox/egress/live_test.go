@@ -79,7 +79,9 @@ func TestRecheck(t *testing.T) {
 		w.internet(name, publicA, 7, server)
 	}
 	w.allow("rule.example", "kept.example", "denied.example")
-	w.asks = func(context.Context, Question) Verdict { return Verdict{Action: policy.Allow, Hold: true} }
+	w.set(func() {
+		w.asks = func(context.Context, Question) Verdict { return Verdict{Action: policy.Allow, Hold: true} }
+	})
 	l := w.lease("c")
 	open := map[string]raw{}
 	for name := range w.names {
@@ -143,7 +145,7 @@ func TestAsks(t *testing.T) {
 		w.internet(name, publicA, 80, server)
 	}
 	answer := make(chan struct{})
-	w.asks = func(_ context.Context, q Question) Verdict {
+	answers := func(_ context.Context, q Question) Verdict {
 		<-answer
 		switch q.Target.Host {
 		case "yes.example":
@@ -153,6 +155,7 @@ func TestAsks(t *testing.T) {
 		}
 		return Verdict{Action: policy.Deny, Reason: "the human denied it", Hold: true}
 	}
+	w.set(func() { w.asks = answers })
 	l := w.lease("c")
 	first := true
 	statuses := func(host string, n int) (out []int) {
@@ -181,9 +184,11 @@ func TestAsks(t *testing.T) {
 	if got := statuses("yes.example", 5); !slices.Equal(got, []int{200, 200, 200, 200, 200}) {
 		t.Errorf("%v", got)
 	}
-	if len(w.asked) != 1 || w.asked[0].Who != (Who{"s", "c"}) || w.asked[0].Protocol != HTTP {
-		t.Errorf("asked %+v, want one question", w.asked)
-	}
+	w.set(func() {
+		if len(w.asked) != 1 || w.asked[0].Who != (Who{"s", "c"}) || w.asked[0].Protocol != HTTP {
+			t.Errorf("asked %+v, want one question", w.asked)
+		}
+	})
 	for range 2 {
 		for host, want := range map[string]int{"yes.example": 200, "once.example": 200, "no.example": 403} {
 			if got := statuses(host, 1); got[0] != want {
@@ -192,9 +197,11 @@ func TestAsks(t *testing.T) {
 		}
 	}
 	times := map[string]int{}
-	for _, q := range w.asked {
-		times[q.Target.Host]++
-	}
+	w.set(func() {
+		for _, q := range w.asked {
+			times[q.Target.Host]++
+		}
+	})
 	if fmt.Sprint(times) != "map[no.example:1 once.example:2 yes.example:1]" {
 		t.Errorf("asked %v times", times)
 	}
@@ -204,12 +211,13 @@ func TestAsks(t *testing.T) {
 func TestAsksAreWithdrawn(t *testing.T) {
 	w := newWorld(t, Limits{Pending: 2})
 	asked, withdrawn := make(chan struct{}, 8), make(chan struct{}, 8)
-	w.asks = func(ctx context.Context, q Question) Verdict {
+	answers := func(ctx context.Context, q Question) Verdict {
 		asked <- struct{}{}
 		<-ctx.Done()
 		withdrawn <- struct{}{}
 		return Verdict{Action: policy.Allow, Hold: true} // too late
 	}
+	w.set(func() { w.asks = answers })
 	l := w.lease("c")
 	start := func(host string) raw {
 		conn := w.raw()
@@ -248,12 +256,13 @@ func TestAnsweredAddress(t *testing.T) {
 	w := newWorld(t, Limits{})
 	server, _ := page(t, "hello")
 	w.internet("intranet.example", "10.0.0.1", 80, server)
-	w.asks = func(_ context.Context, q Question) Verdict {
+	answers := func(_ context.Context, q Question) Verdict {
 		if q.Class() == "private" || q.Target.Host == "intranet.example" {
 			return Verdict{Action: policy.Allow, Hold: true}
 		}
 		return Verdict{}
 	}
+	w.set(func() { w.asks = answers })
 	c := w.client(w.lease("c"))
 	for url, want := range map[string]int{"http://10.0.0.1/": 200, "http://intranet.example/": 403, "http://127.0.0.1/": 403} {
 		if status, body := get(t, c, url); status != want {

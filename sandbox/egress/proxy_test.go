@@ -456,16 +456,20 @@ func TestDenyBeatsAllow(t *testing.T) {
 	for _, name := range []string{"a.example", "bad.a.example", "fine.a.example", "hidden.a.example"} {
 		w.internet(name, publicA, 80, server)
 	}
-	w.names["hidden.a.example"] = []string{publicB}
-	w.servers[publicB+":80"] = server
+	w.set(func() {
+		w.names["hidden.a.example"] = []string{publicB}
+		w.servers[publicB+":80"] = server
+	})
 	w.allow("*.a.example")
 	c := w.client(w.lease("c"))
 	if status, _ := get(t, c, "http://hidden.a.example/"); status != 200 {
 		t.Fatalf("before: %d", status)
 	}
 	// A denied address is denied under every name.
-	w.rules.DeniedHosts = []string{"bad.a.example", publicB}
-	w.asks = func(context.Context, Question) Verdict { return Verdict{Action: policy.Allow} }
+	w.set(func() {
+		w.rules.DeniedHosts = []string{"bad.a.example", publicB}
+		w.asks = func(context.Context, Question) Verdict { return Verdict{Action: policy.Allow} }
+	})
 	for name, want := range map[string]int{"fine.a.example": 200, "bad.a.example": 403, "BAD.a.example.": 403, "hidden.a.example": 403, publicB: 403} {
 		if status, body := get(t, c, "http://"+name+"/"); status != want {
 			t.Errorf("%s: %d %q, want %d", name, status, body, want)
@@ -480,7 +484,7 @@ func TestDenyBeatsAllow(t *testing.T) {
 func TestAddressesAreChecked(t *testing.T) {
 	w := newWorld(t, Limits{})
 	server, requests := page(t, "hello")
-	w.own = []netip.Addr{netip.MustParseAddr("198.41.0.4")}
+	w.set(func() { w.own = []netip.Addr{netip.MustParseAddr("198.41.0.4")} })
 	w.allow("*.a.example")
 	lease := w.lease("c")
 	c := w.client(lease)
@@ -510,7 +514,7 @@ func TestAddressesAreChecked(t *testing.T) {
 	}
 	// Listed by its address it is reached, under its name and by itself; by that address alone.
 	w.allow("10.0.0.1:80", "localhost:80")
-	w.servers["127.0.0.1:80"] = server
+	w.set(func() { w.servers["127.0.0.1:80"] = server })
 	for _, host := range []string{"n3.a.example", "10.0.0.1", "0xa000001", "localhost", "127.0.0.1"} {
 		want := 200
 		if host == "127.0.0.1" {
@@ -530,7 +534,7 @@ func TestRebinding(t *testing.T) {
 	w := newWorld(t, Limits{})
 	server, _ := page(t, "hello")
 	w.internet("rebind.example", publicA, 80, server)
-	w.servers["127.0.0.1:80"] = server
+	w.set(func() { w.servers["127.0.0.1:80"] = server })
 	w.allow("rebind.example")
 	c := w.client(w.lease("c"))
 	for i := range 100 {
@@ -561,7 +565,7 @@ func TestSecondAddress(t *testing.T) {
 	w := newWorld(t, Limits{})
 	server, _ := page(t, "hello")
 	w.internet("two.example", publicA, 80, server)
-	delete(w.servers, publicA+":80")
+	w.set(func() { delete(w.servers, publicA+":80") })
 	w.internet("two.example", publicB, 80, server)
 	w.allow("*.example", "two.example")
 	if status, body := get(t, w.client(w.lease("c")), "http://two.example/"); status != 200 {
@@ -579,7 +583,7 @@ func TestNothingIsDialledUnrecorded(t *testing.T) {
 	server, _ := page(t, "hello")
 	w.internet("allowed.example", publicA, 80, server)
 	w.allow("allowed.example")
-	w.fail = errors.New("no space left")
+	w.set(func() { w.fail = errors.New("no space left") })
 	c := w.client(w.lease("c"))
 	if status, body := get(t, c, "http://allowed.example/"); status != 403 || !strings.Contains(body, "no space left") {
 		t.Errorf("%d %q", status, body)

@@ -54,7 +54,7 @@ type world struct {
 
 func newWorld(t testing.TB, limits Limits) *world {
 	w := &world{t: t, names: map[string][]string{}, servers: map[string]string{}, rules: policy.Resources{Network: policy.NetworkRestricted}}
-	w.proxy = New(Config{Authority: w, Record: w.record, Resolver: w, Dial: w.dial, Own: func() ([]netip.Addr, error) { return w.own, nil }, Limits: limits})
+	w.proxy = New(Config{Authority: w, Record: w.record, Resolver: w, Dial: w.dial, Own: w.ownAddresses, Limits: limits})
 	t.Cleanup(w.proxy.Close)
 	w.listener = w.serve("")
 	w.address = w.listener.Addr().String()
@@ -135,6 +135,19 @@ func (w *world) Ask(ctx context.Context, q Question) Verdict {
 	answer := w.asks
 	w.mu.Unlock()
 	return answer(ctx, q)
+}
+
+// set changes what is scripted.
+func (w *world) set(change func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	change()
+}
+
+func (w *world) ownAddresses() ([]netip.Addr, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.own, nil
 }
 
 func (w *world) allow(hosts ...string) {
