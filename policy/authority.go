@@ -221,6 +221,12 @@ func (q *question) lookup(s *ruleset) (hit, bool) {
 func (a *Authority) decide(question *question) (h hit, humanOnly bool) {
 	q := question.Query
 	h = a.base(question)
+	if len(q.Shapes) > 0 && a.guards != nil {
+		// A guard that the name may meet does not deny, but it is asked.
+		if other, ok := a.guards.set.lookup(q); ok && other.rule.Action < h.rule.Action {
+			h = other
+		}
+	}
 	for i := range a.limits {
 		if other, ok := a.limits[i].decide(q); ok && other.rule.Action < h.rule.Action {
 			h = other
@@ -245,13 +251,22 @@ func (a *Authority) decide(question *question) (h hit, humanOnly bool) {
 
 // base is the mode refined by the policy.
 func (a *Authority) base(question *question) hit {
-	if h, ok := a.explicit(question); ok {
+	h, ok := a.explicit(question)
+	if ok && !h.partial {
 		return h
 	}
-	q := question.Query
+	other := a.unnamed(question.Query)
+	if ok && h.rule.Action <= other.rule.Action {
+		return h
+	}
+	return other
+}
+
+// unnamed is what holds where no rule of the policy speaks.
+func (a *Authority) unnamed(q *Query) hit {
 	value := first(q.Values)
 	if q.RulesOnly {
-		return hit{&silent, silentReason, value}
+		return hit{rule: &silent, reason: silentReason, value: value}
 	}
 	i := q.kind().index()
 	if i < 0 {
@@ -444,6 +459,9 @@ func (a *Authority) addNameLimits(allow [][]string, deny []string, paths bool, a
 			if !speaks(q) {
 				return nil
 			}
+			if len(q.Shapes) > 0 && paths {
+				return denyShapes(deny, q, denyAt)
+			}
 			p, name, ok := matches(deny, q)
 			if !ok {
 				return nil
@@ -455,6 +473,9 @@ func (a *Authority) addNameLimits(allow [][]string, deny []string, paths bool, a
 		a.limits = append(a.limits, limit{check: func(q *Query) *answer {
 			if !speaks(q) || q.kind() == KindInternal && !paths {
 				return nil
+			}
+			if paths && len(q.Shapes) > 0 {
+				return allowShapes(list, q, allowAt)
 			}
 			if paths {
 				// Every absolute spelling has to be listed, or a link leads out.
@@ -475,6 +496,41 @@ func (a *Authority) addNameLimits(allow [][]string, deny []string, paths bool, a
 			return newAnswer(Deny, surface, "*", fmt.Sprintf("%s: %s is not on the allow list", allowAt, first(q.tools())), allowAt)
 		}, view: listView(allowAt, "denies what is not on the list of "+surface+"s", surface, list, Allow)})
 	}
+}
+
+// denyShapes denies what is on the list whatever it becomes, and asks for what may
+// be on it.
+func denyShapes(list []string, q *Query, at Origin) *answer {
+	var asked *answer
+	for _, p := range list {
+		meets, covers := q.meetsPattern(p)
+		if covers {
+			return newAnswer(Deny, surfacePath, p, fmt.Sprintf("%s: %s is on the deny list (%q)", at, first(q.Values), p), at)
+		}
+		if meets && asked == nil {
+			asked = newAnswer(Ask, surfacePath, p, fmt.Sprintf("%s: %s may be on the deny list (%q)", at, first(q.Values), p), at)
+		}
+	}
+	return asked
+}
+
+// allowShapes denies what cannot be on the list, and asks for what may not be.
+func allowShapes(list []string, q *Query, at Origin) *answer {
+	any := false
+	for _, p := range list {
+		if homePrefix(p) > 0 && q.Home == "" {
+			continue
+		}
+		meets, covers := q.meetsPattern(p)
+		if covers {
+			return nil
+		}
+		any = any || meets
+	}
+	if any {
+		return newAnswer(Ask, surfacePath, "*", fmt.Sprintf("%s: %s may be off the allow list", at, first(q.Values)), at)
+	}
+	return newAnswer(Deny, surfacePath, "*", fmt.Sprintf("%s: %s is not on the allow list", at, first(q.Values)), at)
 }
 
 // tools returns the names that a tool list is matched against.
@@ -607,7 +663,8 @@ func (l *limit) decide(q *Query) (hit, bool) {
 	if l.rules != nil {
 		if h, ok := l.rules.lookup(q); ok {
 			best = h
-		} else if l.universal != nil && !q.RulesOnly {
+		}
+		if l.universal != nil && !q.RulesOnly && (best.rule == nil || best.partial && l.universal.rule.Action < best.rule.Action) {
 			best = l.universal.hit(first(q.Values))
 		}
 	}
@@ -635,7 +692,7 @@ func floorHit(q *Query) hit {
 	if q.Floor == Deny {
 		reason = "refused whatever the rules say: " + pattern
 	}
-	return hit{&Rule{Surface: q.Surface, Pattern: pattern, Action: q.Floor, Origin: Origin{Authority: "floor"}}, reason, first(q.Values)}
+	return hit{rule: &Rule{Surface: q.Surface, Pattern: pattern, Action: q.Floor, Origin: Origin{Authority: "floor"}}, reason: reason, value: first(q.Values)}
 }
 
 func first(values []string) string {

@@ -21,6 +21,9 @@ type Query struct {
 	// typed, absolute and canonical, or a command and its normal form. Then the
 	// most specific rule that matches any of them decides.
 	Aliases bool
+	// Shapes, where there are any, are what a path may become that is known only
+	// when it runs; rules are then asked about them, and Values are what is shown.
+	Shapes []Shape
 	// Floor, unless Allow, lowers every answer to it: what cannot be seen through
 	// is at least an ask whatever the rules say. The zero value is Deny, so that a
 	// query that nobody thought about is refused; NewQuery sets Allow.

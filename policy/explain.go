@@ -137,6 +137,12 @@ func (s *ruleset) matching(q *Query) []MatchedRule {
 		if !ok {
 			continue
 		}
+		if len(q.Shapes) > 0 {
+			if slices.ContainsFunc(q.Shapes, g.meets) {
+				all = append(all, found{MatchedRule{Rule: r, Value: first(q.Values)}, g, wild, i, 0})
+			}
+			continue
+		}
 		for n, v := range q.Values {
 			if q.Fold && isPathSurface(r.Surface) {
 				v = foldPath(v)

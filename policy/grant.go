@@ -180,6 +180,21 @@ func (g *Grant) covers(session string, q *Query, hash string) bool {
 	if !q.Aliases {
 		return Match(g.Pattern, q.Values[0], q.Home)
 	}
+	if len(q.Shapes) > 0 {
+		// Every full spelling that is absolute, as below.
+		found := false
+		p, ok := compilePattern(g.Pattern, q.Home, q.Fold)
+		for _, s := range q.Shapes {
+			if s.Some || !strings.HasPrefix(s.Text, "/") {
+				continue
+			}
+			if !ok || !p.coversShape(s) {
+				return false
+			}
+			found = true
+		}
+		return found
+	}
 	paths := q.paths()
 	if len(paths) == 0 {
 		return slices.ContainsFunc(q.Values, func(v string) bool { return Match(g.Pattern, v, q.Home) })

@@ -33,6 +33,8 @@ type hit struct {
 	rule   *Rule
 	reason string
 	value  string
+	// partial: of some names of a query's shapes no rule speaks.
+	partial bool
 }
 
 func newRuleset(rules []Rule) *ruleset {
@@ -269,6 +271,9 @@ func (s *ruleset) lookup(q *Query) (hit, bool) {
 }
 
 func (c *compiled) candidates(surface string, q *Query) (hit, bool) {
+	if len(q.Shapes) > 0 {
+		return c.shapes(surface, q)
+	}
 	if q.Aliases || len(q.Values) < 2 {
 		return c.surface(surface, q, q.Values)
 	}

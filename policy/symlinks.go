@@ -37,6 +37,9 @@ func (q Query) FollowLinks(real func(string) (string, bool)) Query {
 	if !isPathSurface(q.Surface) || !q.Aliases || len(q.Values) == 0 {
 		return q
 	}
+	if len(q.Shapes) > 0 {
+		q.Shapes = followShapes(q.Shapes, real)
+	}
 	to := RealPath(q.Values[0], real)
 	if to == "" || slices.Contains(q.Values, to) {
 		return q

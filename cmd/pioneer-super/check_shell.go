@@ -73,7 +73,7 @@ func (k *checker) shell(q policy.Question, text string, dialect shell.Dialect) a
 	if q.Cwd != "" {
 		cwd = filepath.Clean(q.Cwd)
 	}
-	o := shell.Options{Dialect: dialect, Dir: cwd, Home: k.home, Workspace: k.layers.Snapshot.Sandbox.Workspace}
+	o := shell.Options{Dialect: dialect, Dir: cwd, Home: k.home, Workspace: k.layers.Snapshot.Sandbox.Workspace, RulesAlone: k.alone}
 	if k.resolve {
 		o.Resolver = &hereResolver{composed: k.composed, cwd: cwd, path: filepath.SplitList(os.Getenv("PATH"))}
 		o.Env = os.LookupEnv
@@ -150,16 +150,15 @@ func (k *checker) alsoPaths(a *answer, q policy.Question) {
 }
 
 // pathQuery adapts the gate of paths: with the files of here links are followed; a
-// file that is asked alone has no roots, so only its rules speak.
+// file that is asked alone has no roots that a link could lead out of.
 func (k *checker) pathQuery(q policy.Query) policy.Query {
 	if !policy.IsPathSurface(q.Surface) {
 		return q
 	}
 	if k.resolve {
+		rulesOnly := q.RulesOnly
 		q = q.FollowLinks(realHere)
-	}
-	if k.alone {
-		q.RulesOnly = true
+		q.RulesOnly = q.RulesOnly || k.alone && rulesOnly
 	}
 	return q
 }

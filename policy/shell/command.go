@@ -408,7 +408,7 @@ func (z *analyzer) redirect(r *syntax.Redirect, e env) env {
 func (z *analyzer) redirected(w *syntax.Word) word {
 	v := z.single(w)
 	if z.o.Dialect == Bash && braceShape(w.Parts) != braceNone {
-		return word{norm: v.norm, typed: v.typed, multi: true}
+		return word{norm: v.norm, typed: v.typed, multi: true, pat: wordPrefix(w)}
 	}
 	return v
 }

@@ -14,8 +14,10 @@
 //
 // What it does not promise: it does not know what a program does with its
 // operands beyond its tables, what a script says, what a variable of the
-// environment holds, or where a symbolic link leads; those belong to rules, to
-// the class [RunsSessionFiles] and to the sandbox. A glob in a path is matched
-// against rules as it is written. A program that no table knows is judged by its
+// environment holds, or where a symbolic link behind a glob leads; those belong to rules, to
+// the class [RunsSessionFiles] and to the sandbox. A path that is known only when
+// it runs, a glob or the home of another user, is put to the rules as every name
+// that it may become, except for a variable of the environment with nothing
+// literal in front, and without climbing out of the folder that is written. A program that no table knows is judged by its
 // own rule, and by rules about its operands where its own rule does not name it.
 package shell

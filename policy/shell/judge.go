@@ -98,10 +98,13 @@ func (a *Analysis) pathQuery(p *PathUse) policy.Query {
 	if len(q.Values) == 0 {
 		q.Values = []string{p.Typed}
 	}
-	q.Home, q.Root = a.home, a.root
+	q.Home, q.Root, q.Shapes = a.home, a.root, p.shapes
 	// Inside the workspace, and where the direction is only possible, the rules
 	// speak and the mode does not: the command's own query spoke for it.
 	q.RulesOnly = p.Unproven || p.Path == "" || !outside(p.Path, a.root)
+	if a.rulesAlone {
+		q.RulesOnly = !p.Write || p.Source != "redirect"
+	}
 	return q
 }
 
@@ -326,10 +329,23 @@ func (a *Analysis) judgePath(i int, decide func(policy.Query) policy.Decision) R
 	q := a.pathQuery(p)
 	d := decide(q)
 	r := Result{Unit: p.Typed, Surface: q.Surface, Context: p.Source, Action: d.Action, Rules: d.Action, Decision: d, Index: i}
-	if d.Action == policy.Allow || d.Rule.Surface == "*" && d.Rule.Origin.Authority == "policy" {
+	written := a.rulesAlone && !q.RulesOnly
+	if d.Action == policy.Allow || !written && d.Rule.Surface == "*" && d.Rule.Origin.Authority == "policy" {
 		// A rule for everything is about tools; the gate of paths asks only
 		// where a path is named or lies outside what the session may touch.
 		r.Action, r.Rules, r.Ignored = policy.Allow, policy.Allow, catchAll(d)
+	}
+	if r.Action == policy.Allow && len(p.shapes) == 0 && p.Path != "" && p.Path != "/" && p.Source != "cd" && p.Source != "command" {
+		// A rule for everything in a folder is met by who names the folder.
+		q.Values, q.RulesOnly = make([]string, 0, len(p.aliases)), true
+		for _, s := range p.aliases {
+			q.Values = append(q.Values, strings.TrimSuffix(s, "/")+"/")
+		}
+		if in := decide(q); in.Action < policy.Allow && !catchAll(in) {
+			r.Ignored = false
+			r.Action, r.Rules, r.Decision, r.Sentinel = policy.Ask, policy.Ask, in, floorFolder
+			r.Why = p.Typed + " is a folder of which a rule speaks: " + in.Reason
+		}
 	}
 	if p.Unknown && r.Action == policy.Allow {
 		r.Ignored = false

@@ -32,6 +32,7 @@ const (
 	floorMissing     = "<program-not-found>"
 	floorLoader      = "<loader>"
 	floorUnknownPath = "<unknown-path>"
+	floorFolder      = "<protected-folder>"
 )
 
 // scan refuses what must not reach the parser: too long, too deep, bytes that

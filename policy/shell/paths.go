@@ -4,6 +4,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/getpioneer/pioneer-super/policy"
 )
 
 func joinPath(dir, p string) string {
@@ -34,7 +36,7 @@ func (z *analyzer) target(w word, write bool, e env) {
 		return
 	}
 	if write && (!w.lit || w.glob) && !z.knownValues(w) {
-		z.addPath(PathUse{Typed: w.typed, Write: true, Source: "redirect", UnknownBase: true, Unknown: true})
+		z.addPath(PathUse{Typed: w.typed, Write: true, Source: "redirect", UnknownBase: true, Unknown: true, shapes: z.shapes(w.shapeOf(), one(e.dirs))})
 		return
 	}
 	z.pathUse(w, write, "redirect", "", e, true)
@@ -91,7 +93,7 @@ func (z *analyzer) pathUse(w word, write bool, source, cmd string, e env, certai
 			if w.prefix != "" && !strings.HasPrefix(w.prefix, "-") && strings.Contains(w.prefix, "/") && !certain && !z.candidate(literal(w.prefix), e) {
 				return
 			}
-			z.addPath(PathUse{Typed: w.typed, Write: write, Source: source, Command: cmd, UnknownBase: true})
+			z.addShapes(PathUse{Typed: w.typed, Write: write, Source: source, Command: cmd, UnknownBase: true}, w, e)
 		}
 		return
 	}
@@ -106,21 +108,59 @@ func (z *analyzer) pathUse(w word, write bool, source, cmd string, e env, certai
 		return
 	}
 	u := PathUse{Typed: w.typed, Write: write, Source: source, Command: cmd, Pattern: w.glob}
+	shape := w.shapeOf()
 	if path.IsAbs(p) {
 		u.Path = path.Clean(p)
+		if w.glob {
+			u.shapes = z.shapes(shape, "")
+		}
 		z.addPath(u)
 		return
 	}
 	if len(e.dirs) == 0 {
 		u.UnknownBase = true
 		u.Unknown = write && source == "redirect"
+		if w.glob {
+			u.shapes = z.shapes(shape, "")
+		}
 		z.addPath(u)
 		return
 	}
 	for _, d := range e.dirs {
 		u.Path = path.Join(d, p)
+		if w.glob {
+			u.shapes = z.shapes(shape, d)
+		}
 		z.addPath(u)
 	}
+}
+
+// addShapes records a path of which not all is known, for each directory that it
+// may be relative to.
+func (z *analyzer) addShapes(u PathUse, w word, e env) {
+	if z.unseen(w, u.Source) {
+		z.addPath(u)
+		return
+	}
+	shape := w.shapeOf()
+	if len(e.dirs) == 0 {
+		u.shapes = z.shapes(shape, "")
+		z.addPath(u)
+		return
+	}
+	for _, d := range e.dirs {
+		u.dir = d
+		u.shapes = z.shapes(shape, d)
+		z.addPath(u)
+	}
+}
+
+// one returns the directory where there is only one.
+func one(dirs []string) string {
+	if len(dirs) == 1 {
+		return dirs[0]
+	}
+	return ""
 }
 
 func expandOne(typed, name, value string) string {
@@ -129,7 +169,7 @@ func expandOne(typed, name, value string) string {
 }
 
 func (z *analyzer) addPath(u PathUse) {
-	k := pathKey{u.Typed, u.Path, u.Write}
+	k := pathKey{u.Typed, u.Path + u.dir, u.Write, z.perhaps}
 	if z.paths == nil {
 		z.paths = map[pathKey]bool{}
 	}
@@ -142,6 +182,16 @@ func (z *analyzer) addPath(u PathUse) {
 	}
 	z.paths[k] = true
 	u.aliases = z.aliases(u)
+	if z.perhaps {
+		if len(u.shapes) == 0 {
+			for _, s := range u.aliases {
+				u.shapes = append(u.shapes, policy.Shape{Text: policy.ShapeText(s)}, policy.Shape{Text: policy.ShapeText(strings.TrimSuffix(s, "/") + "/")})
+			}
+		}
+		for i := range u.shapes {
+			u.shapes[i].Some = true
+		}
+	}
 	z.a.Paths = append(z.a.Paths, u)
 }
 
@@ -179,6 +229,9 @@ func (z *analyzer) candidate(w word, e env) bool {
 	if i := strings.IndexByte(s, '='); i >= 0 && !strings.Contains(s[:i], "/") {
 		return false
 	}
+	if w.glob {
+		return true // the shell looks for files
+	}
 	for _, re := range []string{".*", ".+", `\|`, `\(`, `\)`, "^/"} {
 		if strings.Contains(s, re) && !strings.HasPrefix(s, "/") && !strings.HasPrefix(s, "./") && !strings.HasPrefix(s, "../") {
 			return false
@@ -201,7 +254,7 @@ func (z *analyzer) candidate(w word, e env) bool {
 // looseWord is a word that becomes an argument somewhere: a loop item, the
 // subject of a case.
 func (z *analyzer) looseWord(w word, e env) {
-	if w.lit && (strings.HasPrefix(w.typed, "/") || strings.HasPrefix(w.typed, "~") || strings.Contains(w.val, "..")) {
+	if w.glob || strings.HasPrefix(w.pat, "/") || w.lit && (strings.HasPrefix(w.typed, "/") || strings.HasPrefix(w.typed, "~") || strings.Contains(w.val, "..")) {
 		z.pathUse(w, false, "word", "", e, false)
 	}
 }
@@ -295,12 +348,9 @@ func (z *analyzer) operands(u *Unit, name string, c call) {
 				skip = 0
 			}
 			if ok && val != "" {
-				z.optionPath(w, val, mode, key, name, c.e)
+				z.optionPath(w, mode, key, name, c.e)
 			}
 			continue
-		}
-		if len(s) > 2 && s[2] == '/' || len(s) > 2 && strings.HasPrefix(s[2:], "~/") || len(s) > 2 && strings.HasPrefix(s[2:], "../") {
-			z.optionPath(w, s[2:], mode, s[:2], name, c.e) // -I/etc
 		}
 		for j := 1; j < len(s); j++ {
 			if strings.IndexByte(oo.script, s[j]) >= 0 {
@@ -320,19 +370,20 @@ func (z *analyzer) operands(u *Unit, name string, c call) {
 	if skip > 0 {
 		ops = ops[min(skip, len(ops)):]
 	}
+	for i := 0; i < len(ws) && name != "dd"; i++ {
+		w := ws[i]
+		z.attached(w, mode, name, c.e)
+	}
 	switch name {
 	case "cp", "mv", "ln", "install", "rsync", "scp":
 		z.copyOperands(name, ws, ops, c.e)
 		return
 	case "dd":
 		for _, w := range ws {
-			key, val, ok := strings.Cut(w.prefix, "=")
+			key, _, ok := strings.Cut(w.prefix, "=")
 			if ok && (key == "if" || key == "of") {
-				v := literal(val)
-				if !w.lit {
-					v = word{norm: w.norm, typed: w.typed, prefix: val}
-				}
-				z.pathUse(v, key == "of", "operand", name, c.e, true)
+				_, g, _ := strings.Cut(w.asGlob(), "=")
+				z.pathUse(z.piece(w, g), key == "of", "operand", name, c.e, true)
 			}
 		}
 		return
@@ -388,11 +439,18 @@ func (z *analyzer) both(w word, name string, e env) {
 	}
 }
 
-func (z *analyzer) optionPath(w word, val string, mode int, key, name string, e env) {
-	v := literal(val)
-	if !w.lit {
-		v = word{norm: w.norm, typed: w.typed, prefix: val, vars: w.vars}
+func (z *analyzer) optionPath(w word, mode int, key, name string, e env) {
+	g := w.asGlob()
+	if strings.HasPrefix(key, "--") {
+		_, g, _ = strings.Cut(g, "=")
+	} else {
+		g = g[min(len(key), len(g)):]
 	}
+	z.direction(z.piece(w, g), mode, key, name, e)
+}
+
+// direction records the path of an option, whose name may tell what is done.
+func (z *analyzer) direction(v word, mode int, key, name string, e env) {
 	write := strings.Contains(key, "out") || strings.Contains(key, "dest") || strings.Contains(key, "log")
 	switch {
 	case mode == 0 && !write:

@@ -50,6 +50,9 @@ type Options struct {
 	Env func(name string) (string, bool)
 	// Resolver may be nil: then units are marked unresolved.
 	Resolver Resolver
+	// RulesAlone says that there is no session whose roots and mode count: paths are
+	// judged by rules, but what a redirection writes by whatever is said of writing.
+	RulesAlone bool
 	// Args are the positional parameters. They are data.
 	Args []string
 }
@@ -160,6 +163,10 @@ type PathUse struct {
 	Unknown bool `json:"unknown,omitempty"`
 
 	aliases []string
+	// shapes are what it may become where that is not known.
+	shapes []policy.Shape
+	// dir is what a path that is not known is relative to.
+	dir string
 }
 
 // Problem is a reason why the text cannot be judged whole. A text with a problem
@@ -215,6 +222,7 @@ type Analysis struct {
 	Needs    Needs     `json:"needs"`
 
 	home, workspace, root string
+	rulesAlone            bool
 }
 
 // Class is the most careful class of all units.
@@ -268,7 +276,7 @@ func AnalyzeArgv(argv []string, o Options) (a *Analysis) {
 }
 
 func newAnalysis(o Options) *Analysis {
-	a := &Analysis{home: o.Home, workspace: o.Workspace, root: o.Workspace}
+	a := &Analysis{home: o.Home, workspace: o.Workspace, root: o.Workspace, rulesAlone: o.RulesAlone}
 	if a.root == "" {
 		a.root = o.Dir
 	}
@@ -279,7 +287,7 @@ func newAnalysis(o Options) *Analysis {
 // an adversary wrote; the supervisor must outlive its faults.
 func (a *Analysis) rescue(text string) {
 	if r := recover(); r != nil {
-		*a = Analysis{home: a.home, workspace: a.workspace, root: a.root}
+		*a = Analysis{home: a.home, workspace: a.workspace, root: a.root, rulesAlone: a.rulesAlone}
 		a.Problems = append(a.Problems, Problem{
 			Kind:    kindInternal,
 			Message: "the analysis failed on this text; it is refused",

@@ -68,11 +68,14 @@ type analyzer struct {
 	// taintedArgs: a positional parameter may hold a substitution.
 	taintedArgs bool
 	paths       map[pathKey]bool
+	// perhaps: the paths that are recorded now may be none.
+	perhaps bool
 }
 
 type pathKey struct {
 	typed, path string
 	write       bool
+	perhaps     bool
 }
 
 func newAnalyzer(a *Analysis, o Options) *analyzer {

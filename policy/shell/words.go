@@ -27,6 +27,9 @@ type word struct {
 	vars []string
 	// typed is the text without quotes, unknown parts as written.
 	typed string
+	// pat is the word as a glob, with [unknownText] for what is not known; "" where
+	// the fields above say all.
+	pat string
 	// plain: written without any quoting or expansion.
 	plain bool
 }
@@ -271,6 +274,7 @@ type builder struct {
 	out   []word
 
 	norm, val strings.Builder
+	pat       strings.Builder
 	any       bool
 	dyn       bool
 	glob      bool
@@ -285,6 +289,21 @@ type builder struct {
 }
 
 func (b *builder) text(s string, pattern bool) {
+	if pattern {
+		b.unquoted(s, true)
+		return
+	}
+	b.pat.WriteString(escapeGlob(s))
+	b.write(s, false)
+}
+
+// unquoted is text for what no quotes keep from being part of a pattern.
+func (b *builder) unquoted(s string, pattern bool) {
+	b.pat.WriteString(s)
+	b.write(s, pattern)
+}
+
+func (b *builder) write(s string, pattern bool) {
 	b.any = true
 	if pattern {
 		b.glob = true
@@ -312,6 +331,7 @@ func quoteInner(s string, first bool) string {
 
 func (b *builder) unknown(src string) {
 	b.any, b.dyn, b.prefixed = true, true, true
+	b.pat.WriteString(unknownText)
 	b.norm.WriteString(src)
 	b.typed.WriteString(src)
 }
@@ -322,6 +342,9 @@ func (b *builder) flush() {
 	}
 	w := word{norm: b.norm.String(), val: b.val.String(), lit: !b.dyn, glob: b.glob, multi: b.multi || b.glob,
 		prefix: b.prefix, typed: b.typed.String(), plain: !b.dyn && !b.glob && !b.quoted}
+	if b.dyn || b.glob {
+		w.pat = b.pat.String()
+	}
 	if b.dyn && !b.opaque {
 		w.vars = b.vars
 	}
@@ -360,7 +383,7 @@ func (z *analyzer) fields(w *syntax.Word) []word {
 			z.wordPart(p)
 		}
 		if z.o.Dialect == Bash {
-			return []word{{norm: z.slice(w), typed: z.slice(w), multi: true}}
+			return []word{{norm: z.slice(w), typed: z.slice(w), multi: true, pat: wordPrefix(w)}}
 		}
 	case braceExpands:
 		if z.o.Dialect != Bash {
@@ -378,7 +401,7 @@ func (z *analyzer) fields(w *syntax.Word) []word {
 			for _, p := range w.Parts {
 				z.wordPart(p)
 			}
-			return []word{{norm: z.slice(w), typed: z.slice(w), multi: true}}
+			return []word{{norm: z.slice(w), typed: z.slice(w), multi: true, pat: wordPrefix(w)}}
 		}
 	}
 	return z.parts(w.Parts, true)
@@ -677,10 +700,13 @@ func (b *builder) lit(s string, first, last bool) {
 				b.any, b.tilde = true, true
 				b.norm.WriteString(user)
 				b.val.WriteString(home)
+				b.pat.WriteString(escapeGlob(home))
 				b.typed.WriteString(user)
 				b.prefix = home
 			default:
+				// The home of somebody, or a folder that the shell remembers.
 				b.opaque = true
+				b.pat.WriteByte('/')
 				b.unknown(user)
 			}
 			s = s[len(user):]
@@ -689,11 +715,11 @@ func (b *builder) lit(s string, first, last bool) {
 	for s != "" {
 		i := strings.IndexAny(s, `\*?[`)
 		if i < 0 {
-			b.text(s, false)
+			b.unquoted(s, false)
 			return
 		}
 		if i > 0 {
-			b.text(s[:i], false)
+			b.unquoted(s[:i], false)
 		}
 		switch s[i] {
 		case '\\':
@@ -708,7 +734,7 @@ func (b *builder) lit(s string, first, last bool) {
 		case '[':
 			// A bracket is a pattern only with its partner, which may stand in
 			// another part of the word.
-			b.text("[", !last || strings.IndexByte(s[i+1:], ']') >= 0)
+			b.unquoted("[", !last || strings.IndexByte(s[i+1:], ']') >= 0)
 			s = s[i+1:]
 		default:
 			b.text(s[i:i+1], true)
@@ -748,6 +774,7 @@ func (b *builder) param(p *syntax.ParamExp, quoted bool) {
 			b.norm.WriteString(src)
 			b.typed.WriteString(src)
 			b.val.WriteString(v)
+			b.pat.WriteString(escapeGlob(v))
 			if !b.prefixed {
 				b.prefix += v
 			}
