@@ -224,3 +224,206 @@ func TestReportedBrokenPolicies(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 }
+
+// TestReports are reports by their own number, where rules alone answer them.
+func TestReports(t *testing.T) {
+	root := Resolve(ResolveInput{Mode: FullAccess, Workspace: "/w", Cwd: "/w"})
+	supervised := []*Authority{NewAuthority("child", restricted(Supervised), nil)}
+	ask := func(chain []*Authority, g *Grants, command, hash string) Action {
+		d, _ := Judge(chain, g, bashQuery(command), hash)
+		return d.Action
+	}
+	t.Run("B077", func(t *testing.T) {
+		// What is remembered is the exact command, and wrappers keep their words.
+		hash := ScopeHash(KindShellCommand, "exec", []string{"ls *.txt"})
+		var g Grants
+		mustAdd(t, &g, Grant{ID: "1", Session: "child", Surface: "bash", ScopeHash: hash})
+		if got := ask(supervised, &g, "ls *.txt", hash); got != Allow {
+			t.Fatalf("the command itself is %s", got)
+		}
+		for _, other := range []string{"ls x.md", "ls /etc"} {
+			if got := ask(supervised, &g, other, ScopeHash(KindShellCommand, "exec", []string{other})); got != Ask {
+				t.Errorf("%s is %s", other, got)
+			}
+		}
+		for command, refused := range map[string]string{"sudo chown u f": "sudo id", "git status": "git push", "env X=1 make": "env X=1 rm x", "xargs rm": "xargs mv"} {
+			if p := SuggestPattern("bash", command); Match(p, refused, "") {
+				t.Errorf("%q offers %q, which is %q as well", command, p, refused)
+			}
+		}
+	})
+	t.Run("B078", func(t *testing.T) {
+		file := []byte(`{"permission": {"bash": {"*": "ask"}}}`)
+		edit, err := AddRule("p.jsonc", file, "bash", "npm run build -- --x 'a b'", Allow)
+		if err != nil {
+			t.Fatal(err)
+		}
+		after, err := ParsePolicy("p.jsonc", edit.Text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := NewAuthority("next", root, after).Decide(bashQuery("npm run build -- --x 'a b'")); d.Action != Allow {
+			t.Errorf("the identical line: %+v", d)
+		}
+	})
+	t.Run("B081", func(t *testing.T) {
+		a := Compose(Layers{Session: "s", Snapshot: root, Yolo: true, Policy: mustPolicy(t, `{"permission": {"bash": {"*": "ask", "rm *": "deny"}}}`)})
+		for command, want := range map[string]Action{"rm -rf build": Deny, "ls": Allow} {
+			if got := a.Decide(bashQuery(command)).Action; got != want {
+				t.Errorf("%s: %s", command, got)
+			}
+		}
+	})
+	child := Compose(Layers{Session: "child", Snapshot: root, Policy: mustPolicy(t, `{"permission": {"bash": {"rm *": "deny"}}}`)})
+	t.Run("B086", func(t *testing.T) {
+		var g Grants
+		mustAdd(t, &g, Grant{ID: "1", Session: "root", Surface: "bash", Pattern: "rm *", Tree: true})
+		if got := ask([]*Authority{child}, &g, "rm x", ""); got != Deny {
+			t.Errorf("a grant of the root against the child's deny: %s", got)
+		}
+		mustAdd(t, &g, Grant{ID: "2", Session: "child", Surface: "bash", Pattern: "git *"})
+		if got := ask(supervised, &g, "git log", ""); got != Allow {
+			t.Fatalf("before the revoke: %s", got)
+		}
+		g.Revoke("2")
+		if got := ask(supervised, &g, "git log", ""); got != Ask {
+			t.Errorf("after the revoke: %s", got)
+		}
+	})
+	t.Run("B127", func(t *testing.T) {
+		// The decision; that the kernel refuses as well is for the sandbox's tests.
+		limit, err := ParseCap("parent", []byte(`{"open": {"write": []}, "ceiling": {"write": []}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		parent, _ := Child(Resolve(ResolveInput{Mode: AutoAcceptEdits, Workspace: "/w", Cwd: "/w"}), "", limit, "/w")
+		wide, narrowed := Child(parent, FullAccess, nil, "/w")
+		if wide.Ceiling.CanWrite("/w/x") || wide.Open.CanWrite("/w/x") || len(narrowed) == 0 {
+			t.Errorf("a child of a parent that only reads writes: %q", narrowed)
+		}
+		chain := []*Authority{NewAuthority("c", wide, nil), NewAuthority("p", parent, nil)}
+		if d := Decide(chain, NewQuery("path_write", "/w/x")); d.Action != Deny {
+			t.Errorf("%+v", d)
+		}
+	})
+	t.Run("B128", func(t *testing.T) {
+		parent := Compose(Layers{Session: "parent", Snapshot: root, Policy: mustPolicy(t, `{"permission": {"bash": "allow"}}`)})
+		if d := Decide([]*Authority{child, parent}, bashQuery("rm x")); d.Action != Deny {
+			t.Errorf("%+v", d)
+		}
+	})
+	t.Run("B132", func(t *testing.T) {
+		none, err := ParseCap("task", []byte(`{"ceiling": {"network": "disabled"}, "profile": {"policy": {"kinds": {"task_subagent": "deny"}}}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		snap, _ := Child(root, "", none, "/w")
+		chain := []*Authority{NewAuthority("c", snap, mustPolicy(t, `{"permission": {"network": "allow", "task": "allow"}}`), none)}
+		for tool, q := range map[string]Query{"Task": NewQuery("task", "x"), "WebFetch": NewQuery("network", "go.dev")} {
+			if d := Decide(chain, q); d.Action != Deny {
+				t.Errorf("%s may be used: %+v", tool, d)
+			}
+		}
+		if offered, _ := Exposed(chain, "Task"); offered {
+			t.Error("spawning is offered")
+		}
+	})
+	t.Run("B135", func(t *testing.T) {
+		var g Grants
+		mustAdd(t, &g, Grant{ID: "1", Session: "child", Surface: "bash", Pattern: "npm publish"})
+		if got := ask(supervised, &g, "npm publish", ""); got != Allow {
+			t.Fatalf("the child: %s", got)
+		}
+		for _, other := range []string{"parent", "sibling"} {
+			if got := ask([]*Authority{NewAuthority(other, restricted(Supervised), nil)}, &g, "npm publish", ""); got != Ask {
+				t.Errorf("%s: %s", other, got)
+			}
+		}
+	})
+	t.Run("B138", func(t *testing.T) {
+		file := mustPolicy(t, `{"permission": {"bash": {"curl *": "deny"}}}`)
+		var chain []*Authority
+		for _, name := range []string{"root", "child", "grandchild", "background", "resumed", "other-profile"} {
+			chain = append([]*Authority{Compose(Layers{Session: name, Snapshot: root, Policy: file})}, chain...)
+			if d := Decide(chain, bashQuery("curl x")); d.Action != Deny || d.Rule.Origin.File == "" {
+				t.Errorf("%s: %+v", name, d)
+			}
+		}
+	})
+	t.Run("B139", func(t *testing.T) {
+		asking := Compose(Layers{Session: "parent", Snapshot: restricted(Supervised), Policy: mustPolicy(t, `{"permission": {"bash": "ask"}}`)})
+		loose := Compose(Layers{Session: "child", Snapshot: root, Policy: mustPolicy(t, `{"permission": {"bash": "allow"}}`)})
+		if d := Decide([]*Authority{loose, asking}, bashQuery("touch x")); d.Action != Ask || d.Rule.Origin.Session != "parent" {
+			t.Errorf("%+v", d)
+		}
+	})
+	t.Run("B141", func(t *testing.T) {
+		limit, err := ParseCap("parent", []byte(`{"open": {"write": ["/w/app"]}, "ceiling": {"write": ["/w/app"]}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		snap, _ := Child(root, "", limit, "/w/app")
+		for p, want := range map[string]bool{"/w/app": true, "/w/app/x": true, "/w/app-secrets": false, "/w/app-secrets/x": false, "/w/x": false, "/w/App/x": false} {
+			if got := snap.Ceiling.CanWrite(p); got != want {
+				t.Errorf("%s: %v", p, got)
+			}
+		}
+		q := NewQuery("path_write", PathAliases("/w/app/../x", "/w/app", "", "")...)
+		if d := Decide([]*Authority{NewAuthority("c", snap, nil)}, q); d.Action != Deny {
+			t.Errorf("through a parent folder: %+v", d)
+		}
+		link := NewQuery("path_write", "/w/app/l/etc/x").FollowLinks(func(p string) (string, bool) { return "/", p == "/w/app/l" })
+		if d := Decide([]*Authority{NewAuthority("c", snap, nil)}, link); d.Action != Deny {
+			t.Errorf("through a link: %+v", d)
+		}
+	})
+	t.Run("B249", func(t *testing.T) {
+		if _, err := ParsePolicy("policy.jsonc", []byte("{\"permission\": {\"bash\": {\"rm *\": \"deny\"},,}}")); err == nil || !strings.HasPrefix(err.Error(), "policy.jsonc:1:42") {
+			t.Errorf("%v", err)
+		}
+	})
+	t.Run("B257", func(t *testing.T) {
+		before := []byte("// mine\n{\"permission\": {\"bash\": {\n  \"*\": \"ask\", // by default\n  \"git *\": \"allow\",\n  \"git push *\": \"deny\"\n}}}\n")
+		edit, err := AddRule("p.jsonc", before, "bash", "go test *", Allow)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := string(edit.Text); !strings.Contains(text, "// mine") || !strings.Contains(text, "// by default") || strings.Index(text, "git *") > strings.Index(text, "go test") {
+			t.Errorf("comments or order are lost:\n%s", text)
+		}
+		old, err := ParsePolicy("p.jsonc", before)
+		if err != nil {
+			t.Fatal(err)
+		}
+		now, err := ParsePolicy("p.jsonc", edit.Text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, b := NewAuthority("s", root, old), NewAuthority("s", root, now)
+		for _, head := range []string{"git", "git push", "git pushx", "go", "ls", "rm", "go vet", "gotest", "make", "git log"} {
+			for i := range 20 {
+				q := bashQuery(strings.TrimSpace(head + strings.Repeat(" x", i)))
+				if x, y := a.Decide(q).Action, b.Decide(q).Action; x != y {
+					t.Errorf("%s: %s before, %s after", q.Values[0], x, y)
+				}
+			}
+		}
+	})
+	t.Run("B258", func(t *testing.T) {
+		file := mustPolicy(t, `{"permission": {"path": {"~/x": "deny", "$HOME/y": "deny", "%h/z": "deny"}}}`)
+		a := NewAuthority("s", root, file)
+		for _, cwd := range []string{"/w", "/w/sub"} {
+			for p, want := range map[string]Action{"/home/u/x": Deny, "/home/u/y": Deny, "/home/u/z": Allow} {
+				q := NewQuery("path_read", PathAliases(p, cwd, "/home/u", "")...)
+				q.Home = "/home/u"
+				if got := a.Decide(q).Action; got != want {
+					t.Errorf("%s from %s: %s", p, cwd, got)
+				}
+				q.Home = "" // unset: a deny still holds, for any folder
+				if got := a.Decide(q).Action; got != want {
+					t.Errorf("%s from %s without HOME: %s", p, cwd, got)
+				}
+			}
+		}
+	})
+}
