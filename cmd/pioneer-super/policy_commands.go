@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -254,7 +255,8 @@ func policyLintCommand() *cli.Command {
 		Name: "lint", Usage: "look for rules that do not do what they seem to: shadowed, unreachable, contradictory, dangerously wide",
 		UsageText: "pioneer-super policy lint [--json] [--hard-guards FILE] [FILE]",
 		CustomHelpTemplate: helpText(`FILE is the policy of the configuration directory unless it is named; that one is
-looked at with the hard guards beside it.
+looked at with the hard guards beside it, and with the files of agents that count
+here: the operator's and those of trusted projects.
 
 Exit codes: 0 nothing found, 1 findings, 2 wrong usage or a bad file.`,
 			"pioneer-super policy lint\npioneer-super policy lint --json team.policy.jsonc"),
@@ -282,7 +284,7 @@ func policyLint(c *cli.Context) error {
 	if len(args) > 1 {
 		return exit(2, "unexpected argument %q: one file at a time", args[1])
 	}
-	path, guardsPath := "", c.String("hard-guards")
+	path, guardsPath, config := "", c.String("hard-guards"), ""
 	if len(args) == 1 {
 		path = args[0]
 	} else {
@@ -290,7 +292,8 @@ func policyLint(c *cli.Context) error {
 		if err != nil {
 			return exit(125, "%v", err)
 		}
-		path = filepath.Join(places.Config, "policy.jsonc")
+		config = places.Config
+		path = filepath.Join(config, "policy.jsonc")
 		if beside := filepath.Join(places.Config, "hard-guards.jsonc"); guardsPath == "" {
 			if _, err := os.Stat(beside); err == nil {
 				guardsPath = beside
@@ -316,6 +319,13 @@ func policyLint(c *cli.Context) error {
 		}
 	}
 	findings := policy.Lint(parsed, guards)
+	if config != "" {
+		more, err := lintAgents(config, guards)
+		if err != nil {
+			return badFile(err)
+		}
+		findings = append(findings, more...)
+	}
 	if c.Bool("json") {
 		shown := make([]shownFinding, len(findings))
 		for i, f := range findings {
@@ -333,6 +343,60 @@ func policyLint(c *cli.Context) error {
 		return exitError{code: exitFindings}
 	}
 	return nil
+}
+
+// lintAgents looks at the files of agents that count in the current directory.
+// They can only restrict, so that none of their rules is too wide. Mistakes of all
+// files are reported at once.
+func lintAgents(config string, guards *policy.Guards) ([]policy.Finding, error) {
+	var settings *policy.Settings
+	f, err := readConfigFile(filepath.Join(config, "config.jsonc"))
+	if err == nil && f.Present {
+		settings, err = policy.ParseSettings(f.Path, f.data)
+	}
+	if err != nil {
+		return nil, err
+	}
+	cwd, err := os.Getwd()
+	if err != nil {
+		return nil, err
+	}
+	dirs := []string{filepath.Join(config, "agents")}
+	for _, project := range settings.Trusted(canonical(cwd)) {
+		dirs = append(dirs, filepath.Join(project, policy.ProjectAgents))
+	}
+	var out []policy.Finding
+	var problems []error
+	for _, dir := range dirs {
+		entries, err := os.ReadDir(dir)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			problems = append(problems, err)
+		}
+		for _, e := range entries {
+			if e.IsDir() || filepath.Ext(e.Name()) != ".md" {
+				continue
+			}
+			file, err := readRuleFile(filepath.Join(dir, e.Name()))
+			if err != nil {
+				problems = append(problems, err)
+				continue
+			}
+			agent, err := policy.ParseAgent(file.Path, file.data)
+			if err != nil {
+				problems = append(problems, err)
+				continue
+			}
+			if agent.Permission == nil {
+				continue
+			}
+			for _, found := range policy.Lint(agent.Permission, guards) {
+				if found.Check != "wide" {
+					out = append(out, found)
+				}
+			}
+		}
+	}
+	return out, errors.Join(problems...)
 }
 
 // ---- test

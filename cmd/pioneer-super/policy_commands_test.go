@@ -100,6 +100,46 @@ func TestPolicyLint(t *testing.T) {
 	}
 }
 
+// The files of agents that count here are looked at as well: the operator's, and
+// those of the trusted project that one stands in, of no other.
+func TestPolicyLintReadsAgents(t *testing.T) {
+	trusted, other := canonical(t.TempDir()), canonical(t.TempDir())
+	shadowed := "---\npermission:\n  bash:\n    rm *: deny\n    rm -i *: deny\n---\n"
+	for _, project := range []string{trusted, other} {
+		folder := filepath.Join(project, policy.ProjectAgents)
+		if err := os.MkdirAll(folder, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(folder, "theirs.md"), shadowed)
+	}
+	settings, err := json.Marshal(map[string]any{"trustedProjects": []string{trusted}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := configuration(t, map[string]string{
+		"policy.jsonc": `{"permission": {"bash": {"git log *": "allow"}}}`, "config.jsonc": string(settings),
+	})
+	if err := os.MkdirAll(filepath.Join(dir, "agents"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(other)
+	if got := runHere("", "policy", "lint"); got.code != 0 || got.out != "" {
+		t.Fatalf("nothing that counts has a finding: %+v", got)
+	}
+	own := write(t, filepath.Join(dir, "agents", "mine.md"), shadowed)
+	if got := runHere("", "policy", "lint"); got.code != 1 || !strings.Contains(got.out, own+":") || strings.Contains(got.out, "theirs.md") {
+		t.Errorf("%+v", got)
+	}
+	t.Chdir(trusted)
+	if got := runHere("", "policy", "lint"); got.code != 1 || !strings.Contains(got.out, filepath.Join(trusted, policy.ProjectAgents, "theirs.md")+":") {
+		t.Errorf("%+v", got)
+	}
+	write(t, filepath.Join(dir, "agents", "broken.md"), "---\npermission:\n  bash: 3\n---\n")
+	if got := runHere("", "policy", "lint"); got.code != 2 || !strings.Contains(got.err, "broken.md") {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestPolicyTest(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "policy.jsonc"), samplePolicy)
