@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -179,6 +180,12 @@ func (z *analyzer) addPath(u PathUse) {
 	if len(z.paths) >= maxPaths {
 		z.tooComplex("more than 4000 paths")
 		return
+	}
+	if len(u.shapes) > 0 {
+		if z.shaped++; z.shaped > maxShapes {
+			z.tooComplex(fmt.Sprintf("more than %d paths that are known only when they are used", maxShapes))
+			return
+		}
 	}
 	z.paths[k] = true
 	u.aliases = z.aliases(u)

@@ -77,6 +77,19 @@ func TestPathsThatAreNotKnown(t *testing.T) {
 	}
 }
 
+// TestTooManyGlobs: each is compared with every rule, so their number is bounded.
+func TestTooManyGlobs(t *testing.T) {
+	text := "cat"
+	for i := range 2 * maxShapes {
+		text += fmt.Sprintf(" /usr/%d*", i)
+	}
+	a := Analyze(text, everydayOptions())
+	v := a.Judge(newRules(map[string]string{"*": "allow"}).decide)
+	if v.Action == policy.Allow || v.Problem == nil || len(a.Paths) > maxShapes {
+		t.Errorf("%s, %d paths", v.Action, len(a.Paths))
+	}
+}
+
 // TestGlobsAgainstFiles really expands globs in a small tree: what is said of a
 // glob is never less restrictive than what is said of a file that it becomes, and
 // a deny is a deny for each of them.

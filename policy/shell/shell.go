@@ -244,6 +244,7 @@ const (
 	maxDepth   = 100      // brackets and quotes open at once, before parsing
 	maxUnits   = 2000
 	maxPaths   = 4000
+	maxShapes  = 500     // paths that are known only when they are used
 	maxNested  = 8       // texts inside texts
 	maxBudget  = 4 << 16 // bytes of all texts parsed
 	maxBraces  = 64      // words that one brace expression may become

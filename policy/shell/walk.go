@@ -68,6 +68,7 @@ type analyzer struct {
 	// taintedArgs: a positional parameter may hold a substitution.
 	taintedArgs bool
 	paths       map[pathKey]bool
+	shaped      int
 	// perhaps: the paths that are recorded now may be none.
 	perhaps bool
 }
