@@ -357,6 +357,7 @@ func TestReports(t *testing.T) {
 			t.Errorf("%+v", d)
 		}
 	})
+	t.Run("B140", TestReportedAgentsThatAreSwitchedOff)
 	t.Run("B141", func(t *testing.T) {
 		limit, err := ParseCap("parent", []byte(`{"open": {"write": ["/w/app"]}, "ceiling": {"write": ["/w/app"]}}`))
 		if err != nil {
