@@ -140,7 +140,7 @@ func (z *analyzer) shapes(shape, dir string) []policy.Shape {
 			continue
 		}
 		name, rest, more := strings.Cut(full[i+1:], "/")
-		if name != ".." && strings.Trim(name[1:], policy.AnyOne+policy.AnyName+policy.AnyText+".") == "" && name != "." && name != full[i+1:] {
+		if name != ".." && maybeDot(name[1:]) && name != "." && name != full[i+1:] {
 			put(path.Clean(full[:i]+"/../"+rest), true)
 		} else if !more && name == "."+policy.AnyName {
 			put(path.Clean(full[:i]+"/.."), true)
@@ -158,6 +158,17 @@ func (z *analyzer) shapes(shape, dir string) []policy.Shape {
 		}
 	}
 	return out
+}
+
+// maybeDot reports whether what follows the first dot of a shape's element may be
+// one more dot and nothing else: it holds dots and what is not known.
+func maybeDot(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if c := s[i]; c != '.' && c != policy.AnyOne[0] && c != policy.AnyName[0] && c != policy.AnyText[0] {
+			return false
+		}
+	}
+	return true
 }
 
 // unseen reports whether of a word nothing is known that could be compared: then
@@ -193,7 +204,7 @@ func (z *analyzer) piece(whole word, glob string) word {
 		}
 	}
 	w := word{val: unescapeGlob(glob), lit: !strings.Contains(glob, unknownText), pat: glob, vars: whole.vars}
-	w.glob = w.lit && strings.ContainsAny(globShape(glob), policy.AnyOne+policy.AnyName)
+	w.glob = w.lit && globShape(glob) != w.val
 	w.typed, w.prefix = w.val, w.val
 	if !w.lit {
 		w.typed, w.val = whole.typed, ""
