@@ -195,7 +195,12 @@ func (t *tree) offers(w *wish, q *control.Question) {
 	}
 	switch {
 	case o.Network:
-		q.Offers = append(q.Offers, control.Offer{Key: keyNetwork, Name: "network", Sentence: "reach every host, for this one run", On: needs.Network, Changeable: true})
+		// Where hosts are asked for one by one, nobody needs to give them all beforehand.
+		proxied := w.profile.proxied()
+		q.Offers = append(q.Offers, control.Offer{Key: keyNetwork, Name: "network", Sentence: "reach every host, for this one run", On: needs.Network && !proxied, Changeable: true})
+		if needs.Network && proxied {
+			q.Warnings = append(q.Warnings, "it wants the network: each host that it reaches through the proxy is asked for then, if no rule decides")
+		}
 	case needs.Network && w.s.snap.Open.Network != policy.NetworkEnabled:
 		q.Warnings = append(q.Warnings, "it wants the network, which this session can never be given")
 	}

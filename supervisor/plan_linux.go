@@ -22,6 +22,10 @@ type plan struct {
 	text, digest string
 }
 
+// proxied says that the command's only way out is the proxy, at which hosts are asked
+// for one by one.
+func (p plan) proxied() bool { return len(p.profile.View) > 0 && !p.profile.Network }
+
 // planLife is how long a plan is used before it is made anew, beside the command
 // that uses it: a plan lists directories, which has no place on the start path.
 // What was installed in that time is not readable for one command more.

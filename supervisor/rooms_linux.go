@@ -147,7 +147,7 @@ func (t *tree) keeperFor(s *session) (*keeperProcess, error) {
 func (t *tree) fit(w *wish) error {
 	p := w.profile.profile
 	room := len(p.View) > 0
-	inSession := room && !p.Network
+	inSession := w.profile.proxied()
 	if w.k.room == room && w.inSession == inSession {
 		return nil
 	}

@@ -30,7 +30,7 @@ func TestHostsThroughTheProxy(t *testing.T) {
 	defer server.Close()
 	_, port, _ := net.SplitHostPort(server.Listener.Addr().String())
 	l := newLab(t)
-	l.configure("policy.jsonc", `{"permission": {"task": "allow", "bash": "allow",
+	l.configure("policy.jsonc", `{"permission": {"task": "allow", "bash": {"*": "allow", "curl *": "ask"},
 		"network": {"*": "ask", "127.0.0.1": "allow", "denied.example": "deny"}}}`)
 	l.script("agent.sh", runner)
 	l.script("fetch.sh", fetch)
@@ -68,6 +68,19 @@ func TestHostsThroughTheProxy(t *testing.T) {
 	if out := output(); strings.Count(out, "reached localhost:"+port) != 2 {
 		t.Errorf("allowed by the human: %s", out)
 	}
+	// What a text shows that it wants is asked for host by host, not given as a whole.
+	name = a.post("pioneer-super exec -- curl http://somewhere.example/")
+	q = human.next()
+	for _, o := range q.Offers {
+		if o.Name == "network" && o.On {
+			t.Errorf("every host is preselected: %+v", q.Offers)
+		}
+	}
+	if !strings.Contains(strings.Join(q.Warnings, "\n"), "each host that it reaches through the proxy is asked for") {
+		t.Errorf("that hosts are asked for is not said: %q", q.Warnings)
+	}
+	human.say(q, "deny")
+	l.want(name)
 	l.give("stop", "")
 	if code := r.wait(t, patience); code != 0 {
 		t.Errorf("exit %d: %s", code, r.stderr())
