@@ -127,8 +127,9 @@ func planView(r Request, roots roots) []Mount {
 	}
 	temp, err := v.files.Resolve(r.Temp)
 	if err == nil {
-		v.bind("/tmp", temp.Path, true)
-		v.bind("/var/tmp", temp.Path, true)
+		for _, path := range temporaryFolders {
+			v.bind(path, temp.Path, true)
+		}
 	}
 	for _, path := range []string{"/home", "/root", "/run", "/var", "/mnt", "/media", "/srv"} {
 		v.folder(path)
@@ -139,6 +140,16 @@ func planView(r Request, roots roots) []Mount {
 	v.devices(roots.devices)
 	v.add(Mount{Kind: MountProcesses, Path: "/proc"})
 	return v.sorted()
+}
+
+// temporaryFolders show the session's temporary directory in a view.
+var temporaryFolders = []string{"/tmp", "/var/tmp"}
+
+// OwnInView reports whether name lies right in a directory that is the session's own in a view, whatever the
+// host has there: the temporary folders and the shared memory.
+func OwnInView(name string) bool {
+	dir := path.Dir(name)
+	return dir == "/dev/shm" || slices.Contains(temporaryFolders, dir)
 }
 
 func (v *viewBuilder) add(m Mount) { v.mounts[m.Path] = m }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"sync"
 	"time"
 
@@ -18,6 +19,8 @@ type plan struct {
 	report  sandbox.Report
 	// off: not even the envelope, because the tree was started without one.
 	off bool
+	// passing: something that was granted is not there, so the plan serves one command alone.
+	passing bool
 	// text is the profile in words, as the record binds it; digest is its SHA-256.
 	text, digest string
 }
@@ -71,6 +74,10 @@ func (p *plans) renew(key string, build func() (plan, error)) (plan, error) {
 	}
 	made.text = made.profile.String()
 	made.digest = fmt.Sprintf("%x", sha256.Sum256([]byte(made.text)))
+	if made.passing {
+		delete(p.made, key)
+		return made, nil
+	}
 	if p.made == nil {
 		p.made = map[string]*madePlan{}
 	}
@@ -143,7 +150,17 @@ func (t *tree) makePlan(s *session, grant policy.GrantVector, agent bool, adapte
 	for _, e := range s.snap.Open.Write {
 		req.WriteRoots = append(req.WriteRoots, e.Path)
 	}
+	passing := false
 	for _, e := range grant.Paths {
+		if _, err := sandbox.System().Resolve(e.Path); errors.Is(err, fs.ErrNotExist) {
+			// Nothing is there to open. A reader is told so by the system; a writer needs a
+			// place, which is the session's own temporary directory or was not granted.
+			passing = true
+			if e.Access == policy.AccessWrite && (host.Backend != sandbox.BackendNamespaces || !sandbox.OwnInView(e.Path)) {
+				return plan{}, fmt.Errorf("%s does not exist, and a yes opens only what is there: make it outside first, or write in the workspace", e.Path)
+			}
+			continue
+		}
 		if e.Access == policy.AccessWrite {
 			req.WriteRoots = append(req.WriteRoots, e.Path)
 		} else {
@@ -167,5 +184,5 @@ func (t *tree) makePlan(s *session, grant policy.GrantVector, agent bool, adapte
 		}
 	}
 	p, r, err := t.planner.Plan(req)
-	return plan{profile: p, report: r}, err
+	return plan{profile: p, report: r, passing: passing}, err
 }

@@ -147,7 +147,7 @@ one turn. marks prints what makes an agent do it by itself; an agent that has on
 
 func treeCommand() *cli.Command {
 	return &cli.Command{
-		Name: "tree", Usage: "show the sessions of a tree: the newest, or the one that is named",
+		Name: "tree", Usage: "show the sessions of a tree: the newest that runs, else the newest, or the one that is named",
 		UsageText: "pioneer-super tree [--json] [--all] [TREE]",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "json", Usage: "print it as JSON"},

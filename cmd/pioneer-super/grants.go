@@ -19,7 +19,7 @@ func grantsCommand() *cli.Command {
 		Name: "grants", Usage: "show what was allowed for a turn, or take it back",
 		Subcommands: []*cli.Command{
 			{
-				Name: "list", Usage: "list the grants that live in a tree: the newest, or the one that is named",
+				Name: "list", Usage: "list the grants that live in a tree: the newest that runs, or the one that is named",
 				UsageText: "pioneer-super grants list [--json] [TREE]",
 				Flags:     []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print one JSON object a line"}},
 				Action:    listGrants,
@@ -85,7 +85,7 @@ func listGrants(c *cli.Context) error {
 	if err != nil {
 		return exit(125, "%v", err)
 	}
-	tree, err := namedTree(places, c.Args().First(), false)
+	tree, err := watchedTree(places, c.Args().First())
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/getpioneer/pioneer-super/integration/product"
+	"github.com/getpioneer/pioneer-super/sandbox"
+	"github.com/getpioneer/pioneer-super/supervisor/control"
 )
 
 // TestInstalledOutside: the operator's binary lies on PATH where the sandbox cannot
@@ -144,5 +146,72 @@ func TestCopiesOfOtherBinaries(t *testing.T) {
 	}
 	if entries, _ := os.ReadDir(bin); len(entries) != 6 {
 		t.Errorf("%d copies, expected 6", len(entries))
+	}
+}
+
+// TestTreeShowsTheOneThatRuns: one that is at work is shown though another was started and ended since.
+func TestTreeShowsTheOneThatRuns(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	r := l.spawn([]string{"--agent", "at-work"}, "sh", "-c", "touch up; while [ ! -e stop ]; do sleep 0.05; done")
+	l.up("up")
+	if code := l.spawn([]string{"--agent", "short", "--new-tree"}, "true").wait(t, patience); code != 0 {
+		t.Fatalf("the second tree left with %d", code)
+	}
+	if status, out := l.run("tree"); status != 0 || !strings.Contains(out, "at-work") || strings.Contains(out, "short") {
+		t.Errorf("while one runs: status %d\n%s", status, out)
+	}
+	l.touch("stop")
+	r.wait(t, patience)
+	if status, out := l.run("tree"); status != 0 || !strings.Contains(out, "short") || strings.Contains(out, "at-work") {
+		t.Errorf("when none runs: status %d\n%s", status, out)
+	}
+}
+
+// TestYesToWhatIsNotThere: a yes for a file outside that does not exist lets a reader see that, and tells a
+// writer what can be done, before anything runs; in namespaces /tmp is the session's own.
+func TestYesToWhatIsNotThere(t *testing.T) {
+	t.Parallel()
+	for _, backend := range []string{sandbox.BackendLandlock, sandbox.BackendNamespaces} {
+		t.Run(backend, func(t *testing.T) {
+			if backend == sandbox.BackendNamespaces {
+				needRooms(t)
+			}
+			t.Parallel()
+			l := newLab(t)
+			missing := filepath.Join(l.home, "outside-and-missing")
+			temporary := "/tmp/" + filepath.Base(l.home) + strconv.Itoa(os.Getpid())
+			l.script("agent.sh", `pioneer-super exec -- cat `+missing+` 2>&1; echo "read $?"
+pioneer-super exec -- touch `+missing+` 2>&1; echo "write $?"
+pioneer-super exec -c 'echo kept >`+temporary+` && cat `+temporary+`' 2>&1; echo "temporary $?"`)
+			r, human := l.attended([]string{"--mode", "auto_accept_edits", "--sandbox-backend", backend}, "sh", "agent.sh")
+			for range 3 {
+				q := human.next()
+				human.say(q, "allow_once", func(a *control.Answer) {
+					for _, o := range q.Offers {
+						if o.On { // what a key alone says yes to
+							a.Offers = append(a.Offers, o.Key)
+						}
+					}
+				})
+			}
+			r.wait(t, patience)
+			want := []string{"cat: " + missing + ": No such file or directory\nread 1\n", missing + " does not exist, and a yes opens only what is there", "write 125\n"}
+			if backend == sandbox.BackendNamespaces {
+				want = append(want, "kept\ntemporary 0\n")
+			} else {
+				want = append(want, temporary+" does not exist", "temporary 125\n")
+			}
+			for _, w := range want {
+				if !strings.Contains(r.stdout(), w) {
+					t.Errorf("not said: %q\n%s%s", w, r.stdout(), r.stderr())
+				}
+			}
+			for _, path := range []string{missing, temporary} {
+				if _, err := os.Lstat(path); err == nil {
+					t.Errorf("%s was made outside", path)
+				}
+			}
+		})
 	}
 }

@@ -44,6 +44,17 @@ func namedTree(places registry.Places, id string, alive bool) (*registry.Tree, e
 	return nil, exit(125, "no tree was ever started (state directory %s)", places.State)
 }
 
+// watchedTree opens the tree that is named, else the newest that runs, else the newest: a start that failed
+// or a short tree does not hide one that is at work.
+func watchedTree(places registry.Places, id string) (*registry.Tree, error) {
+	if id == "" {
+		if tree, err := namedTree(places, "", true); err == nil {
+			return tree, nil
+		}
+	}
+	return namedTree(places, id, false)
+}
+
 func humanSocket(t *registry.Tree) string { return filepath.Join(t.RunDir(), "human", "sock") }
 
 // showTree prints sessions from what is on disk: it needs no supervisor and no
@@ -55,7 +66,7 @@ func showTree(c *cli.Context) error {
 	}
 	var states []registry.TreeState
 	show := func(id string) error {
-		tree, err := namedTree(places, id, false)
+		tree, err := watchedTree(places, id)
 		if err != nil {
 			return err
 		}
