@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -213,5 +214,26 @@ pioneer-super exec -c 'echo kept >`+temporary+` && cat `+temporary+`' 2>&1; echo
 				}
 			}
 		})
+	}
+}
+
+// TestProgramOutsideTheView: a program of the user's PATH that a view does not show is not only said to be missing.
+func TestProgramOutsideTheView(t *testing.T) {
+	needRooms(t)
+	t.Parallel()
+	l := newLab(t)
+	l.rules(`{"permission": {"bash": {"*": "allow"}}}`)
+	bin := filepath.Join(l.home, "bin")
+	program := filepath.Join(bin, "only-outside")
+	if err := errors.Join(os.MkdirAll(bin, 0o755), os.WriteFile(program, []byte("#!/bin/sh\necho ran\n"), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("sh", program).Output(); err != nil || string(out) != "ran\n" {
+		t.Fatalf("outside: %v, %q", err, out)
+	}
+	l.extra = []string{"PATH=" + bin + ":/usr/local/bin:/usr/bin:/bin"}
+	r := l.spawn(inRooms, "sh", "-c", "pioneer-super exec -- only-outside")
+	if code := r.wait(t, patience); code != 127 || r.stdout() != "" || !strings.Contains(r.stderr(), program+": not there in this sandbox: outside of what the session may read") {
+		t.Errorf("status %d, %q\n%s", code, r.stdout(), r.stderr())
 	}
 }

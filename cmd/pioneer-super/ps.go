@@ -268,10 +268,12 @@ func prune(c *cli.Context) error {
 	if audit {
 		what = "all of it, its audit too"
 	}
+	matched := false
 	for i, t := range trees {
 		if t.Alive || i < c.Int("keep") || t.Started > before || t.Facts == nil && !audit {
 			continue
 		}
+		matched = true
 		if c.Bool("dry-run") {
 			fmt.Printf("%s: would delete %s\n", t.ID, what)
 			continue
@@ -286,6 +288,9 @@ func prune(c *cli.Context) error {
 	}
 	if len(problems) > 0 {
 		return exit(1, "%v", errors.Join(problems...))
+	}
+	if !matched {
+		fmt.Printf("nothing to delete: no tree that is over started more than %s ago and is not kept\n", c.Duration("older-than"))
 	}
 	return nil
 }

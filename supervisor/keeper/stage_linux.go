@@ -120,6 +120,8 @@ func become(conn *control.Conn, spec Spec, files []*os.File) *Failed {
 	}
 	err := syscall.Exec(spec.Path, spec.Argv, env)
 	switch {
+	case errors.Is(err, unix.ENOENT) && !spec.Unconfined:
+		return fail(control.ClassNotFound, "%s: not there in this sandbox: outside of what the session may read, or missing, or the interpreter that it names is", spec.Path)
 	case errors.Is(err, unix.ENOENT):
 		return fail(control.ClassNotFound, "%s: no such file, or the interpreter that it names is missing", spec.Path)
 	case errors.Is(err, unix.EACCES):
