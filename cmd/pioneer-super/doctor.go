@@ -279,7 +279,7 @@ func (d *diagnosis) print(w io.Writer) error {
 	if len(d.Agents) > 0 {
 		title("Agents on your PATH")
 		for _, a := range d.Agents {
-			says := "no adapter: started by spawn it is confined like a tool, and a sandbox of its own does not start inside"
+			says := "no adapter: in a restricted mode it is confined like a tool, without network and without a sandbox of its own, and may not reach its supervisor"
 			if a.Adapter != "" {
 				says = "known: it gets the control envelope and keeps a gate or sandbox of its own; its tools are confined when they come through us"
 			}
