@@ -67,6 +67,9 @@ func (t *tree) journalSession(s *session) error {
 }
 
 func (t *tree) journalSessionEnd(s *session, e registry.Exit) {
+	s.books.Lock()
+	defer s.books.Unlock()
+	s.closed = true
 	t.store.AppendEvent(registry.Event{Kind: registry.SessionEnded, Session: s.id, Reason: e.Why, Exit: &e}, true)
 }
 
@@ -89,8 +92,14 @@ func (t *tree) journalCommandEnd(c *command, e registry.Exit) {
 	t.store.AppendEvent(registry.Event{Kind: registry.CommandEnded, Session: c.session.id, Command: c.id, Exit: &e}, false)
 }
 
-// asked tells the journal what waits for an answer.
+// asked tells the journal what waits for an answer. Of a session that ended while the
+// question was made there is nothing more to tell: nothing of it waits.
 func (t *tree) asked(s *session, id, surface, what string) {
+	s.books.Lock()
+	defer s.books.Unlock()
+	if s.closed {
+		return
+	}
 	t.store.AppendEvent(registry.Event{Kind: registry.AskOpened, Session: s.id, Ask: id, Asks: &registry.AskFacts{Surface: surface, Value: what}}, false)
 }
 

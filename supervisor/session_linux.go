@@ -53,6 +53,9 @@ type session struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 
+	books  sync.Mutex // orders what the journal is told of its asks and of its end
+	closed bool       // under books: its end is in the journal
+
 	// under tree.mu
 	children []*session
 	commands map[string]*command
