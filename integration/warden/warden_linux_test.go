@@ -66,9 +66,12 @@ func TestACallIsShownBeforeItIsMade(t *testing.T) {
 	if status != 3 || left != nil || out != "on\n" {
 		t.Errorf("control: status %d, left %v, %q", status, left, out)
 	}
+	mu.Lock()
+	shown := slices.Clone(seen)
+	mu.Unlock()
 	for _, want := range []string{"/bin/sh execve", "/bin/sh write", "/bin/sh exit_group"} {
-		if !slices.Contains(seen, want) {
-			t.Errorf("%q is not in %q", want, seen)
+		if !slices.Contains(shown, want) {
+			t.Errorf("%q is not in %q", want, shown)
 		}
 	}
 	status, left, out = run(t, func(c warden.Call) bool {
