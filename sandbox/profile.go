@@ -258,7 +258,14 @@ func (p Profile) String() string {
 		line("mount", m.String())
 	}
 	line("files", choose(p.Files, "as listed", "not restricted"))
-	for _, list := range p.lists() {
+	p.listTo(line, p.lists())
+	return b.String()
+}
+
+// listTo ends a profile in words: the lists of files, then what is the same in every
+// backend.
+func (p Profile) listTo(line func(name, value string), lists []pathList) {
+	for _, list := range lists {
 		for _, path := range slices.Sorted(slices.Values(list.paths)) {
 			line("  "+list.name, printable(path))
 		}
@@ -271,7 +278,6 @@ func (p Profile) String() string {
 	for _, fd := range p.Descriptors {
 		line("descriptor", fmt.Sprint(fd))
 	}
-	return b.String()
 }
 
 func (p Profile) capabilityWords() string {

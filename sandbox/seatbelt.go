@@ -186,21 +186,9 @@ func (p Profile) seatbeltWords() string {
 	line("shared memory", choose(r.SharedMemory, "host", "none"))
 	line("terminals", choose(r.Terminals, "any", "own"))
 	line("files", "as listed")
-	for _, list := range []pathList{
+	p.listTo(line, []pathList{
 		{"read", r.Read}, {"exec", r.Exec}, {"list", r.List}, {"write", r.Write}, {"devices", r.Devices}, {"protect", r.Protect}, {"sockets", r.Sockets},
-	} {
-		for _, path := range slices.Sorted(slices.Values(list.paths)) {
-			line("  "+list.name, printable(path))
-		}
-	}
-	for _, limit := range p.Limits.list() {
-		if limit.value != 0 {
-			line("limit", fmt.Sprintf("%s %d %s", limit.name, limit.value, limit.unit))
-		}
-	}
-	for _, fd := range p.Descriptors {
-		line("descriptor", fmt.Sprint(fd))
-	}
+	})
 	return b.String()
 }
 
